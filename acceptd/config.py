@@ -1,0 +1,158 @@
+"""Where things are and how this installation behaves: ``acceptd.toml``, ``ACCEPTD_*``, ``--state DIR``.
+
+Order of precedence: command line, environment, ``acceptd.toml`` in the state directory, defaults.
+The state directory of a checkout is its ``var/``, else ``/var/lib/acceptd``.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import tomllib
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from acceptd.errors import ConfigError, StateError
+from acceptd.policy.manifest import first_error
+
+INSTALLED_STATE = Path("/var/lib/acceptd")
+CHECKOUT = Path(__file__).resolve().parent.parent
+
+
+class InboxTable(BaseModel):
+    """How drops are noticed. Seconds and counts."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+
+    settle_seconds: Annotated[float, Field(ge=0, le=3600, strict=False)] = 2.0
+    rescan_seconds: Annotated[float, Field(ge=0.1, le=3600, strict=False)] = 30.0
+    polling: bool = False
+    """Poll instead of inotify: for network file systems."""
+    max_entries: Annotated[int, Field(ge=1, le=1_000_000)] = 10_000
+
+
+class Settings(BaseModel):
+    """``acceptd.toml``."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+
+    policy: str = "default"
+    """A policy's name in the policies directory, or a path."""
+    policies: str = ""
+    """The policies directory; empty: the one of the checkout, or ``/etc/acceptd/policies``."""
+    workers: Annotated[int, Field(ge=0, le=256)] = 0
+    """Submissions examined side by side; 0: one for each core."""
+    min_free_bytes: Annotated[int, Field(ge=0)] = 256 << 20
+    submission_seconds: Annotated[int, Field(ge=1, le=86_400)] = 3600
+    queue_limit: Annotated[int, Field(ge=1, le=1_000_000)] = 10_000
+    inbox: InboxTable = InboxTable()
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+
+
+class Paths:
+    """Every place below the state directory, named once (design, section 3)."""
+
+    def __init__(self, state: Path) -> None:
+        self.state = state
+        self.inbox = state / "inbox"
+        self.outbox = state / "outbox"
+        self.sealed = state / "sealed"
+        self.store = state / "store" / "sha256"
+        self.releases = state / "releases"
+        self.keys = state / "keys"
+        self.heldout = state / "heldout"
+        self.quarantine = state / "quarantine"
+        self.checkpoints = state / "checkpoints"
+        self.temporary = state / "tmp"
+        self.ledger = state / "ledger.sqlite3"
+        self.lock = state / "daemon.lock"
+
+    def missing(self) -> list[Path]:
+        """Return the directories that ``acceptd init`` makes and that are not there."""
+        return [path for path, _ in self.directories() if not path.is_dir()]
+
+    def directories(self) -> list[tuple[Path, int]]:
+        """Return (directory, mode) in the order in which they are made.
+
+        The state directory itself is 0711: loaders walk through it to the releases and the store, and
+        teams to the inbox and the outbox, but nobody lists it.
+        """
+        return [
+            (self.state, 0o711),
+            (self.inbox, 0o755),
+            (self.outbox, 0o755),
+            (self.sealed, 0o700),
+            (self.store.parent, 0o755),
+            (self.store, 0o755),
+            (self.releases, 0o755),
+            (self.keys, 0o700),
+            (self.heldout, 0o700),
+            (self.quarantine, 0o700),
+            (self.checkpoints, 0o755),
+            (self.temporary, 0o700),
+        ]
+
+
+def default_state() -> Path:
+    """Return the state directory that holds when nobody names one."""
+    named = os.environ.get("ACCEPTD_STATE")
+    if named:
+        return Path(named).absolute()
+    if (CHECKOUT / "pyproject.toml").is_file() and (CHECKOUT / "var").is_dir():
+        return CHECKOUT / "var"
+    return INSTALLED_STATE
+
+
+def load_settings(state: Path) -> Settings:
+    """Return the settings of ``state``; raise ConfigError with the place for a wrong file or variable."""
+    document: dict[str, object] = {}
+    path = state / "acceptd.toml"
+    if path.exists():
+        refuse_strangers(path)
+        try:
+            document = tomllib.loads(path.read_text("utf-8"))
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise ConfigError(f"{path}: {error}", remedy="mend the TOML text") from error
+    for key in ("policy", "policies"):
+        value = os.environ.get(f"ACCEPTD_{key.upper()}")
+        if value:
+            document[key] = value
+    for key in ("workers", "min_free_bytes", "submission_seconds"):
+        value = os.environ.get(f"ACCEPTD_{key.upper()}")
+        if value:
+            if not value.isdecimal():
+                raise ConfigError(f"ACCEPTD_{key.upper()}={value!r} is not a whole number")
+            document[key] = int(value)
+    try:
+        return Settings.model_validate(document)
+    except ValidationError as error:
+        place, message = first_error(error)
+        raise ConfigError(f"{path}: {place}: {message}", remedy="see `acceptd.toml` in the README") from error
+
+
+def policies_directory(settings: Settings) -> Path:
+    """Return the directory of policies, contracts and profiles."""
+    if settings.policies:
+        return Path(settings.policies)
+    beside = CHECKOUT / "policies"
+    return beside if beside.is_dir() else Path("/etc/acceptd/policies")
+
+
+def refuse_strangers(path: Path) -> None:
+    """Raise ConfigError if ``path`` may be written by others than its trusted owner (us or root)."""
+    facts = path.stat()
+    if facts.st_uid not in {os.getuid(), 0}:
+        raise ConfigError(f"{path} is owned by uid {facts.st_uid}", remedy=f"chown it to uid {os.getuid()} or root")
+    if facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise ConfigError(f"{path} is writable by group or others", remedy=f"chmod go-w {path}")
+
+
+def require_state(state: Path) -> Paths:
+    """Return the paths of an initialised state directory; raise StateError with the remedy otherwise."""
+    paths = Paths(state)
+    missing = paths.missing()
+    if missing:
+        raise StateError(f"{missing[0]} does not exist", remedy=f"run `acceptd init --state {state}` once")
+    return paths

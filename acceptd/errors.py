@@ -1,0 +1,121 @@
+"""Every error that acceptd raises on purpose.
+
+Two families. :class:`UserError` is somebody's to mend: one line with the place and the remedy, no
+traceback. :class:`InternalError` is ours: a broken promise inside acceptd, exit code 70.
+"""
+
+from __future__ import annotations
+
+
+class AcceptdError(Exception):
+    """Base of all deliberate errors. ``exit_code`` is the documented one (design, section 9)."""
+
+    exit_code = 70
+
+
+class UserError(AcceptdError):
+    """Something outside acceptd is wrong: a file, a flag, a permission, a host without a wall."""
+
+    exit_code = 2
+
+    def __init__(self, message: str, *, remedy: str = "") -> None:
+        self.message = message
+        self.remedy = remedy
+        super().__init__(f"{message}; {remedy}" if remedy else message)
+
+
+class UsageError(UserError):
+    """A command, a path or a name that cannot be meant."""
+
+
+class ConfigError(UserError):
+    """acceptd.toml, a policy, a contract, a profile or a key file that is refused."""
+
+
+class StateError(UserError):
+    """The state directory is missing, foreign, newer than this version, or held by another process."""
+
+
+class CellUnavailableError(UserError):
+    """The sandbox cannot be built on this host, or a wall that the policy requires is missing."""
+
+
+class SealError(UserError):
+    """A drop cannot be sealed. ``code`` is the finding's code; ``where`` the place inside the drop."""
+
+    exit_code = 1
+
+    def __init__(self, code: str, where: str, message: str, *, remedy: str = "") -> None:
+        super().__init__(message, remedy=remedy)
+        self.code = code
+        self.where = where
+
+
+class ProtocolViolationError(AcceptdError):
+    """A job said something outside the closed set of messages. Always the job's fault."""
+
+
+class InternalError(AcceptdError):
+    """A promise inside acceptd is broken."""
+
+
+class LedgerError(InternalError):
+    """The ledger cannot be written, or does not verify."""
+
+    exit_code = 5
+
+
+class DuplicateEntryError(LedgerError):
+    """The ledger has this verdict, or this release number, already: one per submission, one per channel."""
+
+
+class ReleaseError(UserError):
+    """A release operation that cannot be done: unknown digest, revoked, not approved, wrong channel."""
+
+
+class LoaderError(Exception):
+    """Base of the loader's errors: production gets the right bytes, or one of these."""
+
+
+class ReleaseNotFoundError(LoaderError):
+    """No such model, channel or release below the given root."""
+
+
+class SignatureError(LoaderError):
+    """A signature is missing, made by a key outside the keyring, or does not verify."""
+
+
+class ExpiredError(LoaderError):
+    """channel.json is past its expiry: the channel may be frozen by somebody."""
+
+
+class RollbackError(LoaderError):
+    """A number, sequence or revocation list is lower than one that this loader has already seen."""
+
+
+class RevokedError(LoaderError):
+    """The release's bundle digest is on the signed revocation list."""
+
+
+class DigestMismatchError(LoaderError):
+    """Bytes on disk differ from the signed digests, or the caller demanded another digest."""
+
+
+class MalformedError(LoaderError):
+    """A signed file is too large, too deep, not JSON or not of the documented form."""
+
+
+class InvalidInputError(LoaderError):
+    """A caller's input breaks the accepted interface; no tensor was made."""
+
+
+class InvalidOutputError(LoaderError):
+    """The model's output breaks the accepted interface; it was not handed on."""
+
+
+class ProviderUnavailableError(LoaderError):
+    """The accepted execution provider is not available here and no fallback was accepted."""
+
+
+class RuntimeRefusedError(LoaderError):
+    """The onnxruntime of this process cannot load or run the release as it was accepted."""

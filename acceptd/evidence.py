@@ -1,0 +1,430 @@
+"""What the jobs of the cell may say, as frozen models: the shape of evidence.
+
+A job is hostile, so every model forbids unknown keys, coerces nothing and caps its lists. Numbers
+of a job that may pass 2**53 arrive as decimal strings (type :data:`Big`). Evidence is stored as
+it came and never edited.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+Text = Annotated[str, Field(max_length=4096)]
+Count = Annotated[int, Field(ge=0)]
+
+
+def _big(value: object) -> int:
+    if isinstance(value, bool):
+        raise ValueError("a number, not a boolean")  # noqa: TRY004 - pydantic turns ValueError into its own
+    if isinstance(value, int):
+        return value
+    if isinstance(value, str) and len(value) <= 64 and value.lstrip("-").isdecimal() and value.isascii():
+        return int(value)
+    raise ValueError("an integer, or a decimal string")
+
+
+Big = Annotated[int, BeforeValidator(_big)]
+"""An integer that may lie beyond 2**53 (then a decimal string on the wire)."""
+
+
+class Evidence(BaseModel):
+    """Base: frozen, strict, closed."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+
+
+class Walls(Evidence):
+    """First frame of each job, sent before any submitted byte is read.
+
+    ``states`` maps a wall's name to ``enforced``, ``unavailable`` or ``failed``; ``notes`` says why.
+    """
+
+    states: Annotated[dict[str, Literal["enforced", "unavailable", "failed"]], Field(max_length=16)]
+    notes: Annotated[dict[str, Text], Field(max_length=16)] = {}
+    landlock_abi: Count = 0
+
+
+class Refused(Evidence):
+    """A job's own honest ending before ``done``."""
+
+    code: Annotated[str, Field(pattern=r"^[a-z-]+/[a-z0-9-]+$", max_length=64)]
+    where: Text
+    message: Text
+    stage: Text = ""
+
+
+class Problem(Evidence):
+    """One fact that a job states as a problem; the judge decides what it weighs."""
+
+    code: Annotated[str, Field(pattern=r"^[a-z-]+/[a-z0-9-]+$", max_length=64)]
+    where: Text
+    message: Text
+
+
+class Entry(Evidence):
+    """``unpack``: one member of an archive; ``size`` bytes of data frames follow."""
+
+    path: Text
+    size: Count
+
+
+class ManifestFrame(Evidence):
+    """``manifest``: the TOML document as JSON data, not yet validated."""
+
+    document: dict[str, Any]
+
+
+class Wire(Evidence):
+    """``inspect``, first phase: facts of the protobuf wire form, before protobuf is touched."""
+
+    bytes: Count
+    fields: Count
+    depth: Count
+    ir_version: Big | None = None
+    graphs: Count = 0
+    nodes: Count = 0
+    initializers: Count = 0
+    functions: Count = 0
+    unknown_fields: Count = 0
+    unknown_bytes: Count = 0
+    metadata_bytes: Count = 0
+    problems: Annotated[list[Problem], Field(max_length=256)] = []
+
+
+class OpUse(Evidence):
+    """How often one operator is used, and where it stands first."""
+
+    domain: Text
+    op_type: Text
+    count: Count
+    where: Text
+
+
+class External(Evidence):
+    """One tensor's external data record, as written. ``inside`` is the job's own reading of it."""
+
+    tensor: Text
+    location: Text
+    offset: Big | None
+    length: Big | None
+    where: Text
+    inside: bool
+
+
+class ValueInfo(Evidence):
+    """An input or output: ``shape`` has numbers, names or ``?``; None where the rank is unknown."""
+
+    name: Text
+    kind: Literal["tensor", "sequence", "optional", "map", "sparse_tensor", "opaque", "unknown"]
+    dtype: Text
+    shape: Annotated[list[Big | Text], Field(max_length=256)] | None
+    overridable: bool = False
+    detail: Text = ""
+    """For nested kinds the whole type in words, for example ``sequence(map(int64,float32))``."""
+
+
+class Facts(Evidence):
+    """``inspect``, second phase: semantic facts over every scope."""
+
+    ir_version: Big
+    opsets: Annotated[dict[str, Big], Field(max_length=1024)]
+    """Domain to version; the default domain is spelt ``ai.onnx``."""
+    unused_domains: Annotated[list[Text], Field(max_length=1024)] = []
+    nodes: Count
+    scopes: Count
+    operators: Annotated[list[OpUse], Field(max_length=4096)]
+    initializers: Count
+    initializer_bytes: Big
+    functions: Annotated[list[Text], Field(max_length=4096)] = []
+    external: Annotated[list[External], Field(max_length=20000)] = []
+    external_count: Count = 0
+    metadata_bytes: Count = 0
+    inputs: Annotated[list[ValueInfo], Field(max_length=4096)]
+    outputs: Annotated[list[ValueInfo], Field(max_length=4096)]
+    problems: Annotated[list[Problem], Field(max_length=1024)] = []
+
+
+class Check(Evidence):
+    """``inspect``, third and fourth phase: onnx.checker, then shape inference."""
+
+    ok: bool
+    message: Text = ""
+    seconds: float = 0.0
+    skipped: Text = ""
+    """Why the phase did not run (for example: the model has too many nodes); then ``ok`` is false."""
+
+
+class TensorRef(Evidence):
+    """A tensor in a blob file: ``nbytes`` raw little-endian C-order bytes from ``offset``.
+
+    ``dtype`` is ONNX's own name in lower case. A ``string`` tensor's bytes are, for each element, a
+    little-endian uint32 length and that many UTF-8 bytes.
+    """
+
+    kind: Literal["tensor"] = "tensor"
+    dtype: Annotated[str, Field(pattern=r"^[a-z0-9]{1,20}$")]
+    shape: Annotated[list[Count], Field(max_length=64)]
+    offset: Count
+    nbytes: Count
+
+
+class SequenceRef(Evidence):
+    """A sequence of values."""
+
+    kind: Literal["sequence"] = "sequence"
+    items: Annotated[list[ValueRef], Field(max_length=65536)]
+
+
+class OptionalRef(Evidence):
+    """An optional value; ``value`` None when absent."""
+
+    kind: Literal["optional"] = "optional"
+    value: ValueRef | None
+
+
+class MapRef(Evidence):
+    """A map: two tensors of rank 1 and equal length."""
+
+    kind: Literal["map"] = "map"
+    keys: TensorRef
+    values: TensorRef
+
+
+ValueRef = Annotated[TensorRef | SequenceRef | OptionalRef | MapRef, Field(discriminator="kind")]
+SequenceRef.model_rebuild()
+OptionalRef.model_rebuild()
+
+
+class Named(Evidence):
+    """A value and the name it goes by; empty when the file names none (then position counts)."""
+
+    name: Text
+    value: ValueRef
+
+
+class VectorSet(Evidence):
+    """One golden set. Offsets of ``inputs`` are into the inputs blob, of ``expected`` into the other."""
+
+    name: Text
+    model: Text
+    inputs: Annotated[list[Named], Field(max_length=4096)]
+    expected: Annotated[list[Named], Field(max_length=4096)]
+    rtol: float | None = None
+    atol: float | None = None
+
+
+class Vectors(Evidence):
+    """``vectors``: all golden sets of the bundle."""
+
+    sets: Annotated[list[VectorSet], Field(max_length=4096)]
+    problems: Annotated[list[Problem], Field(max_length=256)] = []
+
+
+class Step(Evidence):
+    """``run``: one step of the load order has passed."""
+
+    name: Text
+    note: Text = ""
+
+
+class Schema(Evidence):
+    """``run``: what the runtime itself says of the loaded model."""
+
+    inputs: Annotated[list[ValueInfo], Field(max_length=4096)]
+    outputs: Annotated[list[ValueInfo], Field(max_length=4096)]
+    providers: Annotated[list[Text], Field(max_length=64)]
+    load_ms: float
+    runtime: Annotated[dict[str, Text], Field(max_length=64)] = {}
+
+
+class PlacedNode(Evidence):
+    """How many nodes of one operator a provider took."""
+
+    provider: Text
+    domain: Text
+    op_type: Text
+    count: Count
+
+
+class Placement(Evidence):
+    """``run``: nodes by provider."""
+
+    nodes: Annotated[list[PlacedNode], Field(max_length=8192)]
+    available: bool = True
+    note: Text = ""
+
+
+class Case(Evidence):
+    """``run``: one inference. ``set`` names the golden set, or the probe (``probe:zeros``).
+
+    ``outputs`` point into the outputs blob. ``error`` is the runtime's message when it raised.
+    """
+
+    set: Text
+    repeat: Count
+    in_domain: bool = True
+    outputs: Annotated[list[Named], Field(max_length=4096)] = []
+    error: Text = ""
+    wall_ms: float = 0.0
+    cpu_ms: float = 0.0
+    batch: Count | None = None
+    finite: bool | None = None
+    """Whether all floating outputs are finite; None when there is no floating output."""
+    problems: Annotated[list[Problem], Field(max_length=64)] = []
+
+
+class Done(Evidence):
+    """Last frame of a job that went to its end."""
+
+    peak_rss_bytes: Count = 0
+    baseline_rss_bytes: Count = 0
+    phases_ms: Annotated[dict[str, float], Field(max_length=32)] = {}
+
+
+class Note(Evidence):
+    """``attack`` (the cell's own test job): whatever the attacker's code found out."""
+
+    facts: dict[str, Any]
+
+
+FRAMES: dict[str, type[Evidence]] = {
+    "walls": Walls,
+    "refused": Refused,
+    "entry": Entry,
+    "manifest": ManifestFrame,
+    "wire": Wire,
+    "facts": Facts,
+    "checker": Check,
+    "shapes": Check,
+    "vectors": Vectors,
+    "step": Step,
+    "schema": Schema,
+    "placement": Placement,
+    "case": Case,
+    "done": Done,
+    "note": Note,
+}
+"""Frame type to model. A frame type that is not here does not exist."""
+
+
+class JobRecord(Evidence):
+    """How one job went, as the trusted side measured it, with the frames that it accepted.
+
+    ``ending``: ``done`` and ``refused`` are the job's own words; ``limit`` (cpu, memory, output,
+    stderr, wall, threads in ``cause``), ``crash`` (signal name in ``cause``), ``violation`` (of the
+    protocol) are the model's fault; ``lost`` (killed by a stranger, or a wall-clock limit with
+    little CPU used) and ``unavailable`` (no cell, or a mandatory wall missing) are not.
+    """
+
+    kind: str
+    model: str = ""
+    """The model's name in the manifest (not its file); empty for jobs of the whole bundle."""
+    profile: str = ""
+    variant: Literal["", "unoptimised"] = ""
+    """``run`` alone: ``unoptimised`` marks the second, fresh process without graph optimisation."""
+    ending: Literal["done", "refused", "limit", "crash", "violation", "lost", "unavailable"]
+    cause: str = ""
+    stage: str = ""
+    """The last frame type that arrived: says how far the job came."""
+    message: str = ""
+    attempts: int = 1
+    walls: Walls | None = None
+    refused: Refused | None = None
+    wire: Wire | None = None
+    facts: Facts | None = None
+    checker: Check | None = None
+    shapes: Check | None = None
+    manifest: dict[str, Any] | None = None
+    vectors: Vectors | None = None
+    steps: list[Step] = []
+    schema_: Schema | None = None
+    placement: Placement | None = None
+    cases: list[Case] = []
+    notes: list[Note] = []
+    done: Done | None = None
+    wall_s: float = 0.0
+    cpu_s: float = 0.0
+    peak_rss_bytes: int = 0
+    stderr_tail: str = ""
+
+
+class OutputStats(Evidence):
+    """Error statistics of one output of one golden set, or of one run against another.
+
+    ``n`` elements compared, ``exceeding`` of them beyond ``atol + rtol * |expected|``. The worst
+    element is the one with the largest excess. ``note`` names what could not be compared
+    (``dtype``, ``shape``, ``kind``, ``missing``, ``malformed``), then ``n`` is 0 and ``comparable`` false.
+    """
+
+    set: str
+    model: str
+    output: str
+    against: Literal["golden", "repeat", "unoptimised", "row"]
+    comparable: bool
+    note: str = ""
+    n: int = 0
+    exceeding: int = 0
+    max_abs: float | str = 0.0
+    max_rel: float | str = 0.0
+    rtol: float = 0.0
+    atol: float = 0.0
+    worst_index: list[int] = []
+    worst_expected: str = ""
+    worst_got: str = ""
+    top1_total: int = 0
+    top1_mismatches: int = 0
+    range_violations: int = 0
+    """Probabilities outside [0, 1], or rows whose sum is further than 1e-4 from 1."""
+    non_finite: int = 0
+    bit_exact: bool = False
+
+
+class Statistics(Evidence):
+    """All that the comparer found. ``insensitive`` lists outputs equal over all different inputs."""
+
+    outputs: list[OutputStats] = []
+    insensitive: list[str] = []
+    problems: list[Problem] = []
+
+
+class BundleFile(Evidence):
+    """One sealed file."""
+
+    path: str
+    sha256: str
+    size: int
+
+
+class Sealed(Evidence):
+    """A sealed bundle: the inventory in canonical order, and its digest."""
+
+    digest: str
+    files: list[BundleFile]
+    total_bytes: int
+    origin: Literal["directory", "zip", "tar", "tar.gz"] = "directory"
+
+
+class SealFailure(Evidence):
+    """Why a drop could not be sealed."""
+
+    code: str
+    where: str
+    message: str
+
+
+class Submission(Evidence):
+    """Everything that the judge may look at beside manifest, contract, policy and time."""
+
+    id: str
+    team: str
+    sealed: Sealed | None
+    seal_failure: SealFailure | None = None
+    jobs: list[JobRecord] = []
+    statistics: Statistics | None = None
+    walls: dict[str, str] = {}
+    wall_notes: dict[str, str] = {}
+    manifest_error: Problem | None = None
+    inferred: list[str] = []
+    """What of the manifest was inferred because the bundle carries none; empty when it carries one."""

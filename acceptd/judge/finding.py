@@ -1,0 +1,46 @@
+"""The words of a judgement: finding, verdict, judgement."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Severity = Literal["reject", "hold", "warn", "info"]
+Audience = Literal["team", "reviewer"]
+Verdict = Literal["accepted", "rejected", "held", "inconclusive"]
+Stage = Literal["seal", "unpack", "manifest", "inspect", "vectors", "run", "compare", "judge", "cell"]
+
+SEVERITY_ORDER: dict[str, int] = {"reject": 0, "hold": 1, "warn": 2, "info": 3}
+
+
+class Finding(BaseModel):
+    """One thing that the judge has to say.
+
+    ``where`` is the place in the bundle or model (already escaped text); ``evidence`` small JSON
+    data that shows it; ``count`` how many places of the same family stand behind it.
+    """
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+
+    code: Annotated[str, Field(pattern=r"^[a-z-]+/[a-z0-9-]+$")]
+    severity: Severity
+    audience: Audience = "team"
+    stage: Stage
+    where: str
+    message: str
+    evidence: dict[str, Any] = {}
+    count: int = 1
+
+
+class Judgement(BaseModel):
+    """The verdict with its findings, sorted by severity, then code, then place."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+
+    verdict: Verdict
+    findings: tuple[Finding, ...]
+    judged_at: str
+    """UTC, RFC 3339, to the second."""
+    reason: str
+    """One line: what decided."""

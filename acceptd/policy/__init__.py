@@ -1,0 +1,1 @@
+"""What people write: manifests, policies, contracts, profiles; validated, frozen, with their digests."""

@@ -1,0 +1,211 @@
+"""The bundle's manifest, ``bundle.toml``, as the submitter's word about the bundle (design, section 4).
+
+The TOML text itself is only ever parsed in the cell; this module validates the JSON data that comes
+out of it. The manifest binds nothing that a contract says otherwise.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from acceptd.errors import ConfigError
+from acceptd.policy.names import ModelId, Name, Sha256
+
+DTYPES = (
+    "float32", "float64", "float16", "bfloat16", "float8e4m3fn", "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz",
+    "float8e8m0", "float4e2m1", "int2", "uint2", "int4", "uint4", "int8", "uint8", "int16", "uint16", "int32",
+    "uint32", "int64", "uint64", "bool", "string", "complex64", "complex128",
+)  # fmt: skip
+Dtype = Literal[
+    "float32", "float64", "float16", "bfloat16", "float8e4m3fn", "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz",
+    "float8e8m0", "float4e2m1", "int2", "uint2", "int4", "uint4", "int8", "uint8", "int16", "uint16", "int32",
+    "uint32", "int64", "uint64", "bool", "string", "complex64", "complex128",
+]  # fmt: skip
+OutputKind = Literal["logits", "probabilities", "embedding", "boxes", "sequence", "audio", "values"]
+LABEL_VERSION = re.compile(r"[A-Za-z0-9._-]{1,32}", re.ASCII)
+
+
+def _relative_path(value: str) -> str:
+    parts = value.split("/")
+    if (
+        not value
+        or value.startswith("/")
+        or "\\" in value
+        or "\0" in value
+        or any(p in {"", ".", ".."} for p in parts)
+    ):
+        raise ValueError(f"{value[:200]!r} is no path inside the bundle")
+    return value
+
+
+def _label_version(value: str) -> str:
+    if not LABEL_VERSION.fullmatch(value):
+        raise ValueError("1 to 32 of A-Z a-z 0-9 . _ - are allowed")
+    return value
+
+
+BundlePath = Annotated[str, Field(max_length=1024), AfterValidator(_relative_path)]
+Text = Annotated[str, Field(min_length=1, max_length=4096)]
+Short = Annotated[str, Field(min_length=1, max_length=256)]
+Dim = Annotated[int, Field(ge=0, le=2**31)] | Annotated[str, Field(min_length=1, max_length=256)]
+
+
+class Table(BaseModel):
+    """Base: frozen, strict, unknown keys refused."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+
+
+class DimBounds(Table):
+    """Bounds of a named dimension, both included."""
+
+    min: Annotated[int, Field(ge=0, le=2**31)]
+    max: Annotated[int, Field(ge=0, le=2**31)]
+
+    @model_validator(mode="after")
+    def _ordered(self) -> DimBounds:
+        if self.min > self.max:
+            raise ValueError("min is larger than max")
+        return self
+
+
+class Tolerance(Table):
+    """``|got - expected| <= atol + rtol * |expected|``, and the least share of rows with the same top class."""
+
+    rtol: Annotated[float, Field(ge=0, le=1, strict=False)] = 1e-3
+    atol: Annotated[float, Field(ge=0, strict=False)] = 1e-5
+    top1: Annotated[float, Field(ge=0, le=1, strict=False)] | None = None
+
+
+class ValueSpec(Table):
+    """What inputs and outputs share. ``shape`` is None only in an inferred manifest (rank unknown)."""
+
+    name: Annotated[str, Field(min_length=1, max_length=1024)]
+    type: Literal["tensor", "sequence", "optional", "map"] = "tensor"
+    dtype: Dtype
+    key_dtype: Dtype | None = None
+    shape: Annotated[list[Dim], Field(max_length=64)] | None = None
+
+
+class InputSpec(ValueSpec):
+    """One input. ``range`` bounds every element, both ends included."""
+
+    range: Annotated[list[Annotated[float, Field(strict=False)]], Field(min_length=2, max_length=2)] | None = None
+    optional: bool = False
+
+
+class OutputSpec(ValueSpec):
+    """One output."""
+
+    kind: OutputKind = "values"
+    labels: Annotated[list[Short], Field(max_length=100_000)] | None = None
+    tolerance: Tolerance | None = None
+
+
+class VectorsSpec(Table):
+    """Golden sets: glob patterns of directories or .npz pairs, and where the expected values come from."""
+
+    sets: Annotated[list[BundlePath], Field(min_length=1, max_length=256)]
+    origin: Short = "undeclared"
+
+
+class ModelSpec(Table):
+    """One model of the bundle."""
+
+    name: Name
+    file: BundlePath
+    ir_version: Annotated[int, Field(ge=1, le=1000)] | None = None
+    opsets: Annotated[dict[str, Annotated[int, Field(ge=1, le=10_000)]], Field(max_length=64)] | None = None
+    inputs: Annotated[list[InputSpec], Field(max_length=4096)] = []
+    outputs: Annotated[list[OutputSpec], Field(max_length=4096)] = []
+    vectors: Annotated[list[VectorsSpec], Field(max_length=64)] = []
+
+    @model_validator(mode="after")
+    def _distinct(self) -> ModelSpec:
+        for what, values in (("input", self.inputs), ("output", self.outputs)):
+            names = [value.name for value in values]
+            if len(set(names)) != len(names):
+                raise ValueError(f"two {what}s have one name")
+        return self
+
+
+class BundleTable(Table):
+    """Who and what the bundle is."""
+
+    id: ModelId
+    version: Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9.+_-]*$")]
+    license: Short | None = None
+    purpose: Text | None = None
+    prohibited_uses: Annotated[list[Text], Field(max_length=64)] = []
+
+
+class Preprocessing(Table):
+    """Identity of the preprocessing that the model was made for."""
+
+    version: Annotated[str, AfterValidator(_label_version)]
+    sha256: Sha256
+
+
+class LabelSchema(Table):
+    """Identity of the label schema."""
+
+    schema_version: Annotated[str, AfterValidator(_label_version)]
+
+
+class LockedFile(Table):
+    """One line of the optional lock."""
+
+    size: Annotated[int, Field(ge=0)]
+    sha256: Sha256
+
+
+class Manifest(Table):
+    """The whole of ``bundle.toml``."""
+
+    schema_: Annotated[Literal[1], Field(alias="schema")]
+    bundle: BundleTable
+    dims: Annotated[dict[str, DimBounds], Field(max_length=256)] = {}
+    models: Annotated[list[ModelSpec], Field(min_length=1, max_length=32)]
+    preprocessing: Preprocessing | None = None
+    labels: LabelSchema | None = None
+    export: Annotated[dict[str, Any], Field(max_length=64)] = {}
+    files: Annotated[dict[BundlePath, LockedFile], Field(max_length=100_000)] | None = None
+
+    @model_validator(mode="after")
+    def _models_distinct(self) -> Manifest:
+        for what, values in (
+            ("name", [m.name for m in self.models]),
+            ("file", [m.file for m in self.models]),
+        ):
+            if len(set(values)) != len(values):
+                raise ValueError(f"two models have one {what}")
+        for model in self.models:
+            for value in (*model.inputs, *model.outputs):
+                for dim in value.shape or ():
+                    if isinstance(dim, str) and dim != "?" and dim not in self.dims and self.declared:
+                        raise ValueError(f"dimension {dim[:60]!r} of {value.name[:60]!r} is not bounded in [dims]")
+        return self
+
+    @property
+    def declared(self) -> bool:
+        """Whether a person wrote it; an inferred manifest has the version ``0+inferred``."""
+        return self.bundle.version != "0+inferred"
+
+
+def first_error(error: ValidationError) -> tuple[str, str]:
+    """Return (place, message) of the first error in words that fit one line."""
+    item = error.errors(include_url=False, include_input=False)[0]
+    place = ".".join(str(part) for part in item["loc"]) or "(top)"
+    return place[:200], str(item["msg"]).removeprefix("Value error, ")[:400]
+
+
+def validate(document: dict[str, Any]) -> Manifest:
+    """Return the manifest for JSON data out of the cell; raise ConfigError with the place otherwise."""
+    try:
+        return Manifest.model_validate(document)
+    except ValidationError as error:
+        place, message = first_error(error)
+        raise ConfigError(f"bundle.toml: {place}: {message}") from error

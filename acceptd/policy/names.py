@@ -1,0 +1,45 @@
+"""The one grammar of team, model and channel names, and of digests (design, section 1)."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Final
+
+from pydantic import AfterValidator, Field
+
+NAME: Final = re.compile(r"[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?", re.ASCII)
+SHA256: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
+RESERVED: Final = frozenset({"current"})
+
+
+def valid_name(value: str) -> str:
+    """Return ``value`` if it is a name; raise ValueError with the grammar otherwise."""
+    if not NAME.fullmatch(value):
+        raise ValueError(
+            f"{value[:80]!r} is no name: 1 to 64 of a-z, 0-9, _ and -, beginning and ending with a letter or digit"
+        )
+    if value in RESERVED:
+        raise ValueError(f"{value!r} is a reserved name")
+    return value
+
+
+def valid_model_id(value: str) -> str:
+    """Return ``value`` if it is ``<team>/<name>``; raise ValueError otherwise."""
+    team, slash, name = value.partition("/")
+    if not slash:
+        raise ValueError(f"{value[:140]!r} is no model id: <team>/<name> is needed")
+    valid_name(team)
+    valid_name(name)
+    return value
+
+
+def valid_sha256(value: str) -> str:
+    """Return ``value`` if it is 64 lowercase hex digits; raise ValueError otherwise."""
+    if not SHA256.fullmatch(value):
+        raise ValueError("a SHA-256 digest is 64 lowercase hexadecimal digits")
+    return value
+
+
+Name = Annotated[str, Field(max_length=64), AfterValidator(valid_name)]
+ModelId = Annotated[str, Field(max_length=129), AfterValidator(valid_model_id)]
+Sha256 = Annotated[str, Field(max_length=64), AfterValidator(valid_sha256)]

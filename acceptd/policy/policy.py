@@ -1,0 +1,142 @@
+"""The acceptor's rules (``policies/*.toml``). Every key has its comment in ``policies/default.toml``."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from acceptd.policy.manifest import Table, Tolerance
+from acceptd.policy.names import Name
+
+Seconds = Annotated[int, Field(ge=1, le=86_400)]
+Bytes = Annotated[int, Field(ge=1, le=1 << 50)]
+Number = Annotated[int, Field(ge=0, le=1 << 50)]
+Severity = Literal["reject", "hold", "warn", "info"]
+Wall = Literal[
+    "namespaces",
+    "root",
+    "network",
+    "landlock",
+    "seccomp",
+    "capabilities",
+    "rlimits",
+    "memory_cgroup",
+    "separate_uid",
+]
+
+
+class LimitsTable(Table):
+    """Counts, bytes and seconds that a bundle and each job may use."""
+
+    files: Number = 2_000
+    bundle_bytes: Bytes = 8 << 30
+    file_bytes: Bytes = 8 << 30
+    path_bytes: Number = 512
+    path_depth: Number = 16
+    seal_seconds: Seconds = 300
+    archive_ratio: Number = 200
+    manifest_bytes: Bytes = 64 << 10
+    model_bytes: Bytes = 2 << 30
+    metadata_bytes: Bytes = 1 << 20
+    nodes: Number = 200_000
+    initializers: Number = 50_000
+    scopes: Number = 20_000
+    wire_depth: Number = 100
+    manifest_cpu_seconds: Seconds = 5
+    unpack_cpu_seconds: Seconds = 300
+    inspect_cpu_seconds: Seconds = 30
+    vectors_cpu_seconds: Seconds = 60
+    run_cpu_seconds: Seconds = 60
+    wall_factor: Annotated[int, Field(ge=1, le=100)] = 4
+    """Wall-clock limit of a job = factor x its CPU limit."""
+    memory_bytes: Bytes = 2 << 30
+    inspect_memory_bytes: Bytes = 1 << 30
+    output_bytes: Bytes = 1 << 30
+    stderr_bytes: Bytes = 64 << 10
+    threads: Annotated[int, Field(ge=1, le=256)] = 8
+
+
+class ManifestTable(Table):
+    """What happens to a bundle that carries no ``bundle.toml``."""
+
+    inferred: Literal["refuse", "hold", "accept"] = "hold"
+
+
+class VectorsTable(Table):
+    """Whether golden vectors are required."""
+
+    required: bool = True
+
+
+class OperatorsTable(Table):
+    """Which operators may stand in a model. ``listed``: only these domains; ``any``: whatever loads."""
+
+    mode: Literal["listed", "any"] = "listed"
+    domains: Annotated[list[str], Field(max_length=256)] = ["ai.onnx", "ai.onnx.ml", "com.microsoft"]
+    denied: Annotated[list[str], Field(max_length=4096)] = []
+    """Denied in every mode, as ``domain::OpType``; ``domain::*`` denies the domain."""
+
+
+class OpsetTable(Table):
+    """Ranges of IR version and of the default domain's opset, both ends included."""
+
+    ir_min: Number = 3
+    ir_max: Number = 13
+    min: Number = 1
+    max: Number = 26
+
+
+class ParityTable(Table):
+    """Default tolerances by kind, and caps that a manifest cannot pass."""
+
+    default: Tolerance = Tolerance()
+    probabilities: Tolerance = Tolerance(rtol=0.0, atol=1e-5, top1=1.0)
+    logits: Tolerance = Tolerance(rtol=1e-5, atol=1e-4, top1=1.0)
+    max_rtol: Annotated[float, Field(ge=0, le=1, strict=False)] = 0.02
+    max_atol: Annotated[float, Field(ge=0, strict=False)] = 0.01
+
+
+class ProbesTable(Table):
+    """Whether probes are run, and how large a tensor a probe may build."""
+
+    enabled: bool = True
+    max_elements: Number = 4_000_000
+    unoptimised: bool = True
+    """Whether a second, fresh process runs the goldens without graph optimisation."""
+
+
+class ContractsTable(Table):
+    """What happens to a model without a contract."""
+
+    missing: Literal["accept", "hold"] = "accept"
+
+
+class ReleaseTable(Table):
+    """Promotion."""
+
+    automatic: bool = True
+    channel: Name = "production"
+    channel_valid_seconds: Annotated[int, Field(ge=60, le=31_536_000)] = 86_400
+
+
+class Policy(Table):
+    """A whole policy file."""
+
+    schema_: Annotated[Literal[1], Field(alias="schema")] = 1
+    name: Name = "default"
+    required_walls: Annotated[list[Wall], Field(max_length=9)] = [
+        "namespaces", "root", "network", "landlock", "seccomp", "capabilities", "rlimits",
+    ]  # fmt: skip
+    profile: Name = "cpu"
+    limits: LimitsTable = LimitsTable()
+    manifest: ManifestTable = ManifestTable()
+    vectors: VectorsTable = VectorsTable()
+    operators: OperatorsTable = OperatorsTable()
+    opsets: OpsetTable = OpsetTable()
+    parity: ParityTable = ParityTable()
+    probes: ProbesTable = ProbesTable()
+    contracts: ContractsTable = ContractsTable()
+    release: ReleaseTable = ReleaseTable()
+    severity: Annotated[dict[str, Severity], Field(max_length=512)] = {}
+    """Severity by finding code, over the code's own default."""
