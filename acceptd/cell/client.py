@@ -1,0 +1,345 @@
+"""The cell as the rest of acceptd sees it: give it a job, get a :class:`JobRecord`."""
+
+from __future__ import annotations
+
+import array
+import contextlib
+import fcntl
+import json
+import os
+import socket
+import struct
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from acceptd.cell import launcher, syscalls
+from acceptd.cell.limits import JobLimits, Observed, classify
+from acceptd.cell.protocol import Frame, Reader
+from acceptd.cell.watch import Watched, watch
+from acceptd.errors import CellUnavailableError, InternalError
+from acceptd.evidence import (
+    Case,
+    Check,
+    Done,
+    Facts,
+    JobRecord,
+    ManifestFrame,
+    Note,
+    Placement,
+    Refused,
+    Schema,
+    Step,
+    Vectors,
+    Walls,
+    Wire,
+)
+from sandbox import messages
+
+JOBS_PER_PARENT: Final = 1000
+OWN_WALLS: Final = frozenset({"memory_cgroup", "separate_uid"})
+"""Walls that the trusted side states; the others are the job's own report before any submitted byte."""
+
+
+class _Collected:
+    """Accepted frames of one job, sorted into the fields of a JobRecord."""
+
+    _LISTS: Final = {Step: "steps", Case: "cases", Note: "notes"}
+    _SINGLE: Final = {
+        Walls: "walls",
+        Refused: "refused",
+        Wire: "wire",
+        Facts: "facts",
+        Vectors: "vectors",
+        Schema: "schema_",
+        Placement: "placement",
+        Done: "done",
+    }
+
+    def __init__(self) -> None:
+        self._fields: dict[str, Any] = {}
+
+    def add(self, frame: Frame) -> None:
+        """Keep one frame; entries and data of ``unpack`` go to the caller only."""
+        body = frame.body
+        if isinstance(body, Check):
+            self._fields[frame.type] = body
+        elif isinstance(body, ManifestFrame):
+            self._fields["manifest"] = body.document
+        elif body is not None and type(body) in self._LISTS:
+            self._fields.setdefault(self._LISTS[type(body)], []).append(body)
+        elif body is not None and type(body) in self._SINGLE:
+            self._fields[self._SINGLE[type(body)]] = body
+
+    def fields(self) -> dict[str, Any]:
+        """Return keyword arguments for JobRecord."""
+        return self._fields
+
+
+def _rewind(descriptor: int) -> None:
+    """Bring a blob's own descriptor back to its beginning, emptied if it is for writing."""
+    if fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE == os.O_WRONLY:
+        os.ftruncate(descriptor, 0)
+    os.lseek(descriptor, 0, os.SEEK_SET)
+
+
+def _send_order(sock: socket.socket, order: dict[str, Any]) -> None:
+    payload = json.dumps(order, ensure_ascii=True).encode()
+    # A job that dies before it has read its order shows in its wait status, not here.
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+        sock.sendall(messages.HEADER.pack(messages.JSON, len(payload)) + payload)
+
+
+class WarmParent:
+    """One warm parent and its control socket; hands out jobs until it is retired."""
+
+    def __init__(self, parent: launcher.Parent) -> None:
+        self.parent = parent
+        self.jobs = 0
+        self.retired = False
+        self.running = 0
+        self._lock = threading.Lock()
+
+    def fork(self, descriptors: Sequence[int]) -> int:
+        """Fork a job that owns ``descriptors``; return its pid 1's pidfd. OSError or InternalError if dead."""
+        rights = array.array("i", descriptors)
+        with self._lock:
+            self.parent.control.sendmsg([b"J"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
+            payload, ancillary, _, _ = self.parent.control.recvmsg(64, socket.CMSG_SPACE(4))
+        if payload[:1] != b"S" or not ancillary:
+            raise InternalError("the warm parent is gone")
+        return int(struct.unpack("i", ancillary[0][2][:4])[0])
+
+    def close(self) -> None:
+        """Close the control socket; the parent and everything below it end."""
+        with contextlib.suppress(OSError):
+            self.parent.control.close()
+        self.parent.process.kill()
+        self.parent.process.wait()
+        if self.parent.process.stderr:
+            self.parent.process.stderr.close()
+
+
+class Cell:
+    """Owns a warm parent (and a spare), runs jobs in it, replaces it after a death or N jobs.
+
+    Thread-safe: jobs of several threads run side by side. ``sealed`` is the directory that jobs'
+    files lie below.
+    """
+
+    def __init__(self, sealed: Path, *, spare: bool = False, testing: bool = False) -> None:
+        self._sealed = sealed
+        self._testing = testing
+        self._want_spare = spare
+        self._lock = threading.Lock()
+        # All parents are spawned from this one thread, which lives until close(): PDEATHSIG follows it.
+        self._spawner = ThreadPoolExecutor(1, thread_name_prefix="cell-spawner")
+        self._seccomp = "" if syscalls.available() else syscalls.compiled().hex()
+        self._next: Future[WarmParent] | None = self._spawner.submit(self._start)
+        self._current: WarmParent | None = None
+        self._closed = False
+        self.replaced = 0
+        self.outer_states, self.outer_notes = launcher.outer_walls()
+
+    def _start(self) -> WarmParent:
+        return WarmParent(launcher.start(self._sealed, testing=self._testing))
+
+    def versions(self) -> dict[str, str]:
+        """Return the library versions inside the cell; starts it if need be."""
+        parent = self._take()
+        self._give_back(parent, healthy=True)
+        return parent.parent.versions
+
+    def _take(self) -> WarmParent:
+        with self._lock:
+            if self._closed:
+                raise CellUnavailableError("the cell is closed")
+            if self._current is None or self._current.retired:
+                upcoming = self._next or self._spawner.submit(self._start)
+                self._next = None
+                self._current = upcoming.result()
+                if self._want_spare:
+                    self._next = self._spawner.submit(self._start)
+            self._current.running += 1
+            self._current.jobs += 1
+            return self._current
+
+    def _give_back(self, parent: WarmParent, *, healthy: bool) -> None:
+        with self._lock:
+            parent.running -= 1
+            if not healthy or parent.jobs >= JOBS_PER_PARENT:
+                if not parent.retired:
+                    self.replaced += 1
+                parent.retired = True
+            finished = parent.retired and parent.running == 0
+            if finished and self._current is parent:
+                self._current = None
+        if finished:
+            parent.close()
+
+    def run(
+        self,
+        kind: str,
+        *,
+        files: Mapping[str, str],
+        spec: dict[str, Any],
+        limits: JobLimits,
+        required_walls: Sequence[str],
+        blobs: Mapping[str, int] | None = None,
+        on_frame: Callable[[Frame], None] | None = None,
+        cancelled: Callable[[], bool] = lambda: False,
+        model: str = "",
+        profile: str = "",
+        variant: Literal["", "unoptimised"] = "",
+        walls_off: Sequence[str] = (),
+    ) -> JobRecord:
+        """Run one job to its end; a ``lost`` one once more (design, rule 4).
+
+        Args:
+            files: path inside the job's root -> path below the sealed directory.
+            blobs: name -> descriptor handed to the job: a private open of its own, read-only or
+                write-only, never one that the trusted side goes on using.
+            on_frame: called for ``entry`` and data frames of ``unpack`` as they arrive; what it raises
+                (AcceptdError) kills the job and comes out here.
+
+        Raises:
+            CellUnavailableError: no cell can be started here.
+        """
+        if kind == "attack" and not self._testing:
+            raise InternalError("the attack job exists only in tests")
+        if walls_off and not self._testing:
+            raise InternalError("walls are switched off only in tests")
+        order = {
+            "kind": kind,
+            "files": [[inside, f"{launcher.SEALED_INSIDE}/{source}"] for inside, source in sorted(files.items())],
+            "spec": spec,
+            "limits": {name: getattr(limits.inner, name) for name in messages.Limits.__slots__},
+            "required_walls": [name for name in required_walls if name not in OWN_WALLS],
+            "seccomp": self._seccomp,
+            "blobs": list(blobs or {}),
+            "walls_off": list(walls_off),
+        }
+        attempts = 0
+        while True:
+            attempts += 1
+            record = self._once(order, kind, limits, blobs or {}, on_frame, cancelled)
+            # A job that streams to the caller cannot be replayed; the caller starts afresh.
+            again = record.ending == "lost" and attempts < 2 and record.cause != "cancelled" and on_frame is None
+            if not again:
+                break
+        if record.ending == "lost" and record.cause == "wall" and attempts > 1:
+            # Twice alone without using the processor: it sleeps or is deadlocked, and that is its own doing.
+            record = record.model_copy(update={"ending": "limit", "cause": "wall"})
+        return record.model_copy(
+            update={"attempts": attempts, "model": model, "profile": profile, "variant": variant}
+        )
+
+    def _once(
+        self,
+        order: dict[str, Any],
+        kind: str,
+        limits: JobLimits,
+        blobs: Mapping[str, int],
+        on_frame: Callable[[Frame], None] | None,
+        cancelled: Callable[[], bool],
+    ) -> JobRecord:
+        for descriptor in blobs.values():
+            _rewind(descriptor)
+        parent = self._take()
+        ours, theirs = socket.socketpair()
+        status_read, status_write = os.pipe2(os.O_CLOEXEC)
+        stderr_read, stderr_write = os.pipe2(os.O_CLOEXEC)
+        pidfd = -1
+        collected = _Collected()
+        healthy = True
+        try:
+            try:
+                pidfd = parent.fork([theirs.fileno(), status_write, stderr_write, *blobs.values()])
+            except (OSError, InternalError) as error:
+                healthy = False
+                return JobRecord(kind=kind, ending="lost", cause="parent", message=str(error)[:200])
+            finally:
+                theirs.close()
+                os.close(status_write)
+                os.close(stderr_write)
+            reader = Reader(kind, max_bytes=limits.frame_bytes, max_frames=limits.frames)
+            _send_order(ours, order)
+
+            def take(frame: Frame) -> None:
+                collected.add(frame)
+                if on_frame is not None and frame.type in {"entry", "data"}:
+                    on_frame(frame)
+
+            seen = watch(
+                pidfd=pidfd,
+                job=ours.fileno(),
+                status=status_read,
+                stderr=stderr_read,
+                reader=reader,
+                limits=limits,
+                baseline=parent.parent.anonymous,
+                on_frame=take,
+                cancelled=cancelled,
+            )
+            record = self._record(kind, seen, reader, collected, limits)
+            # Forks share one address layout: after a crash by signal it must be a new one.
+            healthy = (
+                record.ending not in {"crash", "violation"} and record.cause != "SIGKILL that acceptd did not send"
+            )
+            return record
+        finally:
+            ours.close()
+            for descriptor in (status_read, stderr_read, pidfd):
+                if descriptor >= 0:
+                    os.close(descriptor)
+            self._give_back(parent, healthy=healthy)
+
+    def _record(
+        self, kind: str, seen: Watched, reader: Reader, collected: _Collected, limits: JobLimits
+    ) -> JobRecord:
+        ending, cause = classify(
+            Observed(
+                status=seen.status,
+                killed_for=seen.killed_for,
+                finished=reader.grammar.finished,
+                refused=reader.grammar.refused,
+                cpu_s=seen.cpu_s,
+                wall_s=seen.wall_s,
+            ),
+            limits,
+        )
+        stderr = seen.stderr[-2048:].decode("utf-8", "backslashreplace")
+        message = seen.violation or (stderr.strip().splitlines() or [""])[-1][:300] if ending != "done" else ""
+        return JobRecord(
+            kind=kind,
+            ending=ending,
+            cause=cause,
+            stage=seen.stage,
+            message=message,
+            wall_s=round(seen.wall_s, 6),
+            cpu_s=round(seen.cpu_s, 6),
+            peak_rss_bytes=seen.max_rss,
+            stderr_tail=stderr,
+            **collected.fields(),
+        )
+
+    def close(self) -> None:
+        """End the parents and everything below them."""
+        with self._lock:
+            self._closed = True
+            current, self._current = self._current, None
+            upcoming, self._next = self._next, None
+        if current is not None:
+            current.close()
+        if upcoming is not None and not upcoming.cancel():
+            with contextlib.suppress(Exception):
+                upcoming.result().close()
+        self._spawner.shutdown(wait=True)
+
+    def __enter__(self) -> Cell:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

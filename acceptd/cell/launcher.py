@@ -1,0 +1,224 @@
+"""Starts the outer wall (bubblewrap) with the warm parent inside, as root or as an ordinary user.
+
+As root the parent drops to an unprivileged uid of the cell's own before it imports anything
+(wall ``separate_uid``); as a user everything keeps the user's kernel uid, and that wall is reported
+``unavailable``. See ``docs/threat-model.md``.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import json
+import os
+import pwd
+import shutil
+import socket
+import subprocess
+import sys
+import sysconfig
+from dataclasses import dataclass
+from pathlib import Path
+
+from acceptd.errors import CellUnavailableError, InternalError
+
+CELL_USER = "acceptd-cell"
+FALLBACK_CELL_UID = 59_917
+"""Used by root where no user ``acceptd-cell`` exists: outside every range that Debian hands out."""
+SEALED_INSIDE = "/sealed"
+STARTUP_SECONDS = 60.0
+_ENVIRONMENT = {
+    "ORT_DISABLE_TELEMETRY": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "PYTHONHASHSEED": "0",
+    "LC_ALL": "C.UTF-8",
+    "HOME": "/nonexistent",
+    "PATH": "/usr/bin:/bin",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Parent:
+    """A started warm parent: process of the outer wall, control socket, versions inside."""
+
+    process: subprocess.Popen[bytes]
+    control: socket.socket
+    versions: dict[str, str]
+    anonymous: int
+    """RssAnon + RssShmem in bytes when warm: what each fork begins with."""
+
+
+def cell_ids() -> tuple[int, int]:
+    """Return (uid, gid) that jobs run as: the cell's own under root, else the caller's."""
+    if os.getuid() != 0:
+        return os.getuid(), os.getgid()
+    try:
+        entry = pwd.getpwnam(CELL_USER)
+    except KeyError:
+        return FALLBACK_CELL_UID, FALLBACK_CELL_UID
+    return entry.pw_uid, entry.pw_gid
+
+
+def outer_walls() -> tuple[dict[str, str], dict[str, str]]:
+    """Return (states, notes) of the walls that only the trusted side can see."""
+    states, notes = {}, {}
+    if os.getuid() == 0:
+        states["separate_uid"] = "enforced"
+    else:
+        states["separate_uid"] = "unavailable"
+        notes["separate_uid"] = "started by an ordinary user: jobs keep the user's kernel uid"
+    states["memory_cgroup"] = "unavailable"
+    notes["memory_cgroup"] = memory_cgroup_note()
+    return states, notes
+
+
+def memory_cgroup_note() -> str:
+    """Say why there is no memory cgroup: the rlimits and the resident-set watcher bound memory alone."""
+    controllers = Path("/sys/fs/cgroup/cgroup.controllers")
+    if not controllers.exists():
+        return "no cgroup v2 hierarchy is mounted at /sys/fs/cgroup"
+    if "memory" not in controllers.read_text().split():
+        return "cgroup v2 has no memory controller on this host"
+    return "no cgroup is delegated to acceptd"
+
+
+def find_bwrap() -> str:
+    """Return the path of bubblewrap; raise CellUnavailableError with the remedy."""
+    path = shutil.which("bwrap")
+    if path is None:
+        raise CellUnavailableError(
+            "bubblewrap (bwrap) is not installed: the outer wall cannot be built",
+            remedy="install it: apt-get install bubblewrap",
+        )
+    return path
+
+
+@functools.cache
+def library_paths() -> tuple[str, ...]:
+    """Return the directories that hold numpy, onnx and onnxruntime, found without importing them."""
+    found: dict[str, None] = {}
+    for name in ("numpy", "onnx", "onnxruntime"):
+        spec = importlib.util.find_spec(name)
+        if spec is None or spec.origin is None:
+            raise CellUnavailableError(f"the interpreter has no {name}", remedy=f"pip install {name}")
+        found[str(Path(spec.origin).parent.parent)] = None
+    return tuple(found)
+
+
+@functools.cache
+def readable_paths(interpreter: str = sys.executable) -> tuple[str, ...]:
+    """Return the host directories that the interpreter needs, shortest first, none below another."""
+    wanted = {
+        "/usr",
+        "/lib",
+        "/lib64",
+        "/etc/ld.so.cache",
+        sys.prefix,
+        sys.base_prefix,
+        str(Path(interpreter).parent),
+    }
+    wanted |= {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    wanted |= set(library_paths())
+    real = {os.path.realpath(path) for path in wanted} | wanted
+    kept: list[str] = []
+    for path in sorted((p for p in real if os.path.exists(p)), key=lambda p: (p.count("/"), p)):
+        if not any(path == above or path.startswith(above + "/") for above in kept):
+            kept.append(path)
+    return tuple(kept)
+
+
+def bwrap_arguments(bwrap: str, sealed: Path, package: Path, uid: int, gid: int) -> list[str]:
+    """Return the whole command line: only read-only binds, no network, nothing inherited."""
+    command = [
+        bwrap,
+        "--unshare-pid",
+        "--unshare-ipc",
+        "--unshare-uts",
+        "--unshare-net",
+        "--unshare-cgroup-try",
+    ]
+    command += ["--die-with-parent", "--new-session", "--clearenv", "--cap-drop", "ALL"]
+    if os.getuid() == 0:
+        # Without --unshare-user the drop to the cell's uid inside is a real one; root inside a user
+        # namespace would still be kernel uid 0 outside.
+        command += ["--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
+    else:
+        command += ["--unshare-user"]
+    made: set[str] = set()
+    binds = [*readable_paths(), str(sealed)]
+    for path in binds:
+        inside = SEALED_INSIDE if path == str(sealed) else path
+        for above in [str(p) for p in reversed(Path(inside).parents)][1:]:
+            if above not in made:
+                # bubblewrap would make these 0700 and owned by root, and the parent loses its interpreter.
+                command += ["--perms", "0755", "--dir", above]
+                made.add(above)
+        if path != inside or not os.path.islink(path):
+            command += ["--ro-bind", path, inside]
+        else:
+            command += ["--symlink", os.readlink(path), inside]
+    for folder in ("/opt", "/opt/acceptd", "/cell"):
+        command += ["--perms", "0755", "--dir", folder]
+    command += ["--ro-bind", str(package), "/opt/acceptd/sandbox", "--proc", "/proc", "--dev", "/dev"]
+    search = ":".join(("/opt/acceptd", *library_paths()))
+    for name, value in {**_ENVIRONMENT, "PYTHONPATH": search}.items():
+        command += ["--setenv", name, value]
+    command += ["--chdir", "/"]
+    return [*command, "--", sys.executable, "-s", "-m", "sandbox.parent", str(uid), str(gid)]
+
+
+def start(sealed: Path, *, testing: bool = False) -> Parent:
+    """Start a warm parent that sees ``sealed`` read-only at ``/sealed``; wait until it is warm.
+
+    ``testing`` adds the ``attack`` job kind. Must be called from a thread that lives as long as the
+    parent shall live: PDEATHSIG follows the thread (measured).
+
+    Raises:
+        CellUnavailableError: the outer wall or the parent could not be started here, and why.
+    """
+    import sandbox
+
+    uid, gid = cell_ids()
+    package = Path(sandbox.__file__).parent
+    command = bwrap_arguments(find_bwrap(), sealed, package, uid, gid)
+    if testing:
+        place = command.index("--chdir")
+        command[place:place] = ["--setenv", "ACCEPTD_CELL_TESTING", "1"]
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with theirs:
+        # bubblewrap passes inherited descriptors through: exactly this one, and the parent is told its number.
+        process = subprocess.Popen(
+            [*command, str(theirs.fileno())],
+            pass_fds=(theirs.fileno(),),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+        )
+    ours.settimeout(STARTUP_SECONDS)
+    try:
+        hello = ours.recv(4096)
+    except TimeoutError:
+        hello = b""
+    if hello[:1] != b"R":
+        process.kill()
+        _, complaint = process.communicate()
+        ours.close()
+        raise CellUnavailableError(
+            f"the cell did not start: {_last_line(complaint)}",
+            remedy="run `acceptd doctor`: it tries each wall and names what is missing",
+        )
+    ours.settimeout(None)
+    facts = json.loads(hello[1:])
+    threads, anonymous = int(facts.pop("threads")), int(facts.pop("anonymous"))
+    if threads != 1:
+        process.kill()
+        process.wait()
+        raise InternalError(f"the warm parent has {threads} threads; forking it would not be safe")
+    return Parent(process, ours, {str(k): str(v) for k, v in facts.items()}, anonymous)
+
+
+def _last_line(complaint: bytes) -> str:
+    lines = complaint.decode("utf-8", "backslashreplace").strip().splitlines()
+    return lines[-1][:300] if lines else "no reason given"

@@ -1,0 +1,81 @@
+"""Each limit has an ending of its own, and the next job is clean."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.cell.conftest import Attack
+
+pytestmark = pytest.mark.cell
+
+
+@pytest.mark.parametrize(
+    ("source", "ending", "cause"),
+    [
+        ("while True: pass", "limit", "cpu"),
+        ("ctypes.string_at(0)", "crash", "SIGSEGV"),
+        ("os.abort()", "crash", "SIGABRT"),
+        ("time.sleep(3600)", "limit", "wall"),
+        ("while True: os.write(2, b'x' * 65536)", "limit", "stderr"),
+        ("os._exit(0)", "violation", "ended without a last word (exit code 0)"),
+        ("os._exit(7)", "violation", "ended without a last word (exit code 7)"),
+        ("os.close(3); time.sleep(3600)", "limit", "wall"),
+    ],
+)
+def test_the_ending_is_named(source: str, ending: str, cause: str, attack: Attack) -> None:
+    record = attack(source, cpu=1)
+    assert (record.ending, record.cause) == (ending, cause)
+    assert attack("note(ok=True)").ending == "done"
+
+
+def test_a_memory_bomb_is_a_clean_refusal(attack: Attack) -> None:
+    record = attack("keep = []\nwhile True: keep.append(bytearray(16 << 20))")
+    assert record.refused is not None
+    assert record.refused.code == "resources/memory-limit"
+    assert record.peak_rss_bytes < (256 + 64 + 128) << 20
+
+
+def test_memory_within_the_budget_is_given(attack: Attack) -> None:
+    assert attack("x = bytearray(128 << 20); note(n=len(x))").ending == "done"
+
+
+def test_an_output_past_its_cap_is_a_limit(attack: Attack, tmp_path: object) -> None:
+    from acceptd.cell.blobs import Blob
+
+    blob = Blob(tmp_path)  # type: ignore[arg-type]
+    writer = blob.writer()
+    try:
+        record = attack("while True: os.write(blobs['out'], b'x' * 65536)", blobs={"out": writer})
+        assert (record.ending, record.cause) == ("limit", "output")
+        assert blob.size <= 1 << 20
+    finally:
+        import os
+
+        os.close(writer)
+        blob.close()
+
+
+def test_a_thread_bomb_ends_and_harms_nobody(attack: Attack) -> None:
+    source = """
+n = 0
+gate = threading.Event()
+try:
+    while n < 100000:
+        threading.Thread(target=gate.wait, daemon=True).start(); n += 1
+except BaseException as e:
+    note(stopped=n)
+"""
+    record = attack(source)
+    assert record.ending in {"done", "limit", "refused"}
+    assert attack("note(ok=True)").ending == "done"
+
+
+def test_a_hundred_jobs_in_a_row_leave_nothing(attack: Attack) -> None:
+    import os
+
+    before = len(os.listdir("/proc/self/fd"))
+    for number in range(100):
+        source = {0: "ctypes.string_at(0)", 1: "os.write(3, b'zzzzzzz')"}.get(number % 20, "note(ok=True)")
+        record = attack(source)
+        assert record.ending in {"done", "crash", "violation"}
+    assert len(os.listdir("/proc/self/fd")) <= before + 2  # the spare parent's socket and pipe may come and go

@@ -1,0 +1,37 @@
+"""A taken-over job can lie about its own frames and nothing else; each deviation is a violation."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.cell.conftest import Attack
+
+pytestmark = pytest.mark.cell
+
+LIES = {
+    "a frame of another job's type": "channel.send('facts', {})",
+    "walls again": "channel.send('walls', {'states': {'network': 'enforced'}})",
+    "done twice": "channel.send('done', {}); channel.send('done', {})",
+    "a note after done": "channel.send('done', {}); channel.send('note', {'facts': {}})",
+    "an unknown type": "channel.send('verdict', {'verdict': 'accepted'})",
+    "raw data nobody announced": "channel.data(b'x' * 10)",
+    "a giant frame": "os.write(3, b'J' + struct.pack('!I', 1 << 31))",
+    "not JSON": "os.write(3, b'J' + struct.pack('!I', 3) + b'{]}')",
+    "NaN": "os.write(3, b'J' + struct.pack('!I', 27) + b'{\"t\":\"note\",\"facts\":{\"a\":NaN}}'[:27])",
+    "NaN as a number": "p=b'{\"t\":\"note\",\"facts\":{\"a\":NaN}}'; os.write(3, b'J' + struct.pack('!I', len(p)) + p)",
+    "a huge integer": "p=b'{\"t\":\"note\",\"facts\":{\"a\":99999999999999999999}}'; os.write(3, b'J' + struct.pack('!I', len(p)) + p)",
+    "a lone surrogate": "p=b'{\"t\":\"note\",\"facts\":{\"a\":\"\\\\ud800\"}}'; os.write(3, b'J' + struct.pack('!I', len(p)) + p)",
+    "deep JSON": "p=b'{\"t\":\"note\",\"facts\":{\"a\":' + b'['*5000 + b']'*5000 + b'}}'; os.write(3, b'J' + struct.pack('!I', len(p)) + p)",
+    "a key twice": "p=b'{\"t\":\"note\",\"facts\":{},\"facts\":{}}'; os.write(3, b'J' + struct.pack('!I', len(p)) + p)",
+    "half a frame, then the end": "os.write(3, b'J' + struct.pack('!I', 100) + b'{'); os._exit(0)",
+    "an unknown key": "channel.send('done', {'verdict': 'accepted'})",
+    "a wrong type": "channel.send('done', {'peak_rss_bytes': 'many'})",
+    "endless frames": "\nwhile True: channel.send('note', {'facts': {}})",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sorted(LIES))
+def test_the_lie_is_a_protocol_violation(name: str, attack: Attack) -> None:
+    record = attack(LIES[name], cpu=20)
+    assert record.ending == "violation", record
+    assert attack("note(ok=True)").ending == "done"
