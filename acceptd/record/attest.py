@@ -1,0 +1,166 @@
+"""Signed statements: DSSE envelopes (secure-systems-lab/dsse, protocol v1) of in-toto Statements v1.
+
+What is signed is the pre-authentication encoding (PAE) of payload type and payload, so a signature
+over one kind of document never counts for another. Any DSSE verifier can check an envelope.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from acceptd.errors import LedgerError, MalformedError, SignatureError
+from acceptd.record.canonical import canonical, digest, parse
+from acceptd.record.keys import Keyring, Signer
+
+STATEMENT_TYPE: Final = "https://in-toto.io/Statement/v1"
+VERDICT_TYPE: Final = "https://acceptd.dev/verdict/v1"
+PAYLOAD_TYPE: Final = "application/vnd.in-toto+json"
+MAX_PAYLOAD: Final = 64 << 20
+_MAX_SIGNATURES: Final = 16
+
+Envelope = dict[str, Any]
+"""{"payload": base64, "payloadType": str, "signatures": [{"keyid": hex, "sig": base64}]}"""
+
+
+def pae(payload_type: str, payload: bytes) -> bytes:
+    """Return the bytes that are signed: ``DSSEv1 LEN(type) type LEN(payload) payload``."""
+    kind = payload_type.encode("utf-8")
+    return b"DSSEv1 %d %s %d %s" % (len(kind), kind, len(payload), payload)
+
+
+def sign(payload_type: str, payload: bytes, signer: Signer) -> Envelope:
+    """Return the envelope of ``payload`` with one signature."""
+    signature = signer.sign(pae(payload_type, payload))
+    return {
+        "payload": _base64(payload),
+        "payloadType": payload_type,
+        "signatures": [{"keyid": signer.key_id, "sig": _base64(signature)}],
+    }
+
+
+def verify(envelope: object, payload_type: str, keyring: Keyring, role: str) -> bytes:
+    """Return the payload of an envelope that a key of ``role`` has signed.
+
+    Raises MalformedError where it is no envelope, SignatureError where no signature counts.
+    """
+    payload, kind, signatures = _open(envelope)
+    if kind != payload_type:
+        raise SignatureError(f"an envelope of {kind!r:.80} where {payload_type} is needed")
+    signed = pae(kind, payload)
+    problem = SignatureError("the envelope has no signature")
+    for key, signature in signatures:
+        try:
+            keyring.verify(role, key, signed, signature)
+        except SignatureError as error:
+            problem = error
+        else:
+            return payload
+    raise problem
+
+
+def statement(
+    subjects: Sequence[tuple[str, str]], predicate: Mapping[str, Any], predicate_type: str = VERDICT_TYPE
+) -> dict[str, Any]:
+    """Return an in-toto Statement v1 about ``subjects``: (name, SHA-256 in hex), at least one."""
+    if not subjects:
+        raise LedgerError("a statement without a subject says nothing")
+    return {
+        "_type": STATEMENT_TYPE,
+        "subject": [{"name": name, "digest": {"sha256": sha256}} for name, sha256 in subjects],
+        "predicateType": predicate_type,
+        "predicate": dict(predicate),
+    }
+
+
+def verdict_statement(
+    *,
+    submission: str,
+    verdict: str,
+    bundle_id: str | None,
+    bundle_digest: str | None,
+    files: Sequence[tuple[str, str]],
+    findings: Sequence[Mapping[str, Any]],
+    predicate: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Return the statement of a verdict: about the bundle digest and each file (path, SHA-256 in hex).
+
+    A drop that could not be sealed has no digest; then the subject is the submission itself, by the
+    digest of ``{"submission": id}``. ``findings`` are all of them, exactly as the entry's body has them:
+    ``predicate`` gains their digest as ``findings_digest``, with ``submission`` and ``verdict``, and the
+    audit compares the three with the entry.
+    """
+    bound = {
+        "submission": submission,
+        "verdict": verdict,
+        "findings_digest": digest([dict(finding) for finding in findings]),
+    }
+    if bundle_digest is None:
+        subjects = [(f"submission/{submission}", digest({"submission": submission}))]
+    else:
+        subjects = [(bundle_id or f"submission/{submission}", bundle_digest), *files]
+    return statement(subjects, {**predicate, **bound})
+
+
+def sign_statement(value: Mapping[str, Any], signer: Signer) -> Envelope:
+    """Return the envelope of a statement, its payload the RFC 8785 bytes. Raises LedgerError if not canonical."""
+    return sign(PAYLOAD_TYPE, canonical(dict(value)), signer)
+
+
+def verify_statement(
+    envelope: object, keyring: Keyring, role: str = "ledger", predicate_type: str = VERDICT_TYPE
+) -> dict[str, Any]:
+    """Return the statement in an envelope signed by a key of ``role``.
+
+    Raises SignatureError as :func:`verify`, MalformedError where the payload is not a canonical
+    Statement v1 with this predicate type.
+    """
+    payload = verify(envelope, PAYLOAD_TYPE, keyring, role)
+    try:
+        value = parse(payload)
+    except LedgerError as error:
+        raise MalformedError(f"the statement is {error}") from error
+    if not isinstance(value, dict) or value.get("_type") != STATEMENT_TYPE:
+        raise MalformedError("the payload is no in-toto Statement v1")
+    if value.get("predicateType") != predicate_type:
+        raise MalformedError(f"the statement's predicate is not of type {predicate_type}")
+    subjects = value.get("subject")
+    if not isinstance(subjects, list) or not subjects or not isinstance(value.get("predicate"), dict):
+        raise MalformedError("the statement has no subject or no predicate")
+    return value
+
+
+def _open(envelope: object) -> tuple[bytes, str, list[tuple[str, bytes]]]:
+    if not isinstance(envelope, dict):
+        raise MalformedError("an envelope is a JSON object")
+    payload, kind, signatures = (envelope.get(key) for key in ("payload", "payloadType", "signatures"))
+    if not isinstance(payload, str) or not isinstance(kind, str) or not isinstance(signatures, list):
+        raise MalformedError("an envelope has payload, payloadType and signatures")
+    if len(payload) > MAX_PAYLOAD * 4 // 3 + 4 or len(signatures) > _MAX_SIGNATURES or not kind.isascii():
+        raise MalformedError("an envelope that is too large")
+    found = []
+    for item in signatures:
+        if not isinstance(item, dict) or not isinstance(item.get("sig"), str):
+            raise MalformedError("a signature has keyid and sig")
+        key = item.get("keyid", "")
+        if not isinstance(key, str):
+            raise MalformedError("a signature's keyid is text")
+        found.append((key, _bytes(item["sig"])))
+    return _bytes(payload), kind, found
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")
+
+
+def _bytes(text: str) -> bytes:
+    try:
+        # The specification lets a signer use either alphabet, so a verifier takes both.
+        return base64.b64decode(text.encode("ascii").translate(_STANDARD), validate=True)
+    except (binascii.Error, UnicodeEncodeError) as error:
+        raise MalformedError("an envelope with a field that is not base64") from error
+
+
+_STANDARD: Final = bytes.maketrans(b"-_", b"+/")

@@ -1,0 +1,151 @@
+"""Canonical JSON (RFC 8785): the exact bytes that are hashed, signed and kept.
+
+A value is canonical here only if every JSON reader gives back the same value: so integers, and
+floats that print as integers, stay within ±(2^53−1); numbers are finite; text is valid Unicode.
+:func:`plain` brings a value from outside into that form (design, section 7).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from typing import Any, Final
+
+import rfc8785
+
+from acceptd.errors import LedgerError
+
+MAX_INT: Final = 2**53 - 1
+MAX_DEPTH: Final = 100
+"""Deepest nesting: far below what makes a recursive JSON reader fail."""
+
+
+def canonical(value: object) -> bytes:
+    """Return the RFC 8785 bytes of ``value`` (dict, list, tuple, str, int, float, bool, None).
+
+    Raises LedgerError, with the place as a JSON pointer, for anything that is not canonical.
+    """
+    _check(value, "", 0)
+    try:
+        return rfc8785.dumps(value)  # type: ignore[arg-type]
+    except (ValueError, RecursionError) as error:
+        raise LedgerError(f"not canonical: {error}") from error
+
+
+def digest(value: object) -> str:
+    """Return the SHA-256 of the canonical bytes of ``value``, as 64 lowercase hex digits."""
+    return hashlib.sha256(canonical(value)).hexdigest()
+
+
+def parse(data: bytes) -> Any:
+    """Return the value of canonical JSON ``data``; raise LedgerError unless the bytes are exactly canonical.
+
+    That refuses NaN, duplicate keys, white space, other spellings of a number, and lone surrogates.
+    """
+    try:
+        value = json.loads(data.decode("utf-8"), parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        raise LedgerError(f"not JSON: {error}") from error
+    if canonical(value) != data:
+        raise LedgerError("JSON, but not in canonical form (RFC 8785)")
+    return value
+
+
+def plain(value: object) -> Any:
+    """Return ``value`` in a form that :func:`canonical` takes, losing nothing a reader could want.
+
+    Integers beyond ±(2^53−1) become decimal strings, non-finite numbers ``NaN``, ``Infinity`` and
+    ``-Infinity``, floats that would print as too large an integer their shortest Python form,
+    undecodable bytes ``\\xNN``, other lone surrogates ``\\uNNNN``. Raises LedgerError for other types,
+    for nesting beyond MAX_DEPTH and for keys that become equal.
+    """
+    return _plain(value, 0)
+
+
+def _plain(value: object, depth: int) -> Any:
+    if depth > MAX_DEPTH:
+        raise LedgerError(f"nested deeper than {MAX_DEPTH}")
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return _valid_text(value)
+    if isinstance(value, int):
+        return int(value) if -MAX_INT <= value <= MAX_INT else str(int(value))
+    if isinstance(value, float):
+        if math.isnan(value):
+            return "NaN"
+        if math.isinf(value):
+            return "Infinity" if value > 0 else "-Infinity"
+        return repr(float(value)) if _prints_as_large_integer(value) else float(value)
+    if isinstance(value, list | tuple):
+        return [_plain(item, depth + 1) for item in value]
+    if isinstance(value, dict):
+        result: dict[str, Any] = {}
+        for key, item in value.items():
+            name = _valid_text(key) if isinstance(key, str) else None
+            if name is None or name in result:
+                raise LedgerError(f"an object's keys are distinct text, not {key!r:.80}")
+            result[name] = _plain(item, depth + 1)
+        return result
+    raise LedgerError(f"no JSON value: {type(value).__name__}")
+
+
+def _valid_text(text: str) -> str:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return "".join(_escape(character) for character in text)
+    return str(text)
+
+
+def _escape(character: str) -> str:
+    code = ord(character)
+    if 0xDC80 <= code <= 0xDCFF:  # what os.fsdecode makes of a byte that is no UTF-8 (PEP 383)
+        return f"\\x{code - 0xDC00:02x}"
+    return f"\\u{code:04x}" if 0xD800 <= code <= 0xDFFF else character
+
+
+def _prints_as_large_integer(value: float) -> bool:
+    # ECMAScript prints integral numbers below 1e21 without an exponent; a reader takes them as integers.
+    return MAX_INT < abs(value) < 1e21
+
+
+def _check(value: object, where: str, depth: int) -> None:
+    if value is None or value is True or value is False:
+        return
+    kind = type(value)
+    if kind is str:
+        _check_text(value, where)  # type: ignore[arg-type]
+    elif kind is int:
+        if not -MAX_INT <= value <= MAX_INT:  # type: ignore[operator]
+            raise LedgerError(f"not canonical at {where or '/'}: an integer beyond 2^53-1 is a decimal string")
+    elif kind is float:
+        if not math.isfinite(value):  # type: ignore[arg-type]
+            raise LedgerError(f"not canonical at {where or '/'}: a non-finite number is a string")
+        if _prints_as_large_integer(value):  # type: ignore[arg-type]
+            raise LedgerError(f"not canonical at {where or '/'}: a number that prints as an integer beyond 2^53-1")
+    elif depth >= MAX_DEPTH:
+        raise LedgerError(f"not canonical: nested deeper than {MAX_DEPTH}")
+    elif isinstance(value, list | tuple):
+        for index, item in enumerate(value):
+            _check(item, f"{where}/{index}", depth + 1)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            if type(key) is not str:
+                raise LedgerError(f"not canonical at {where or '/'}: an object's keys are text")
+            _check_text(key, where)
+            _check(item, f"{where}/{key}", depth + 1)
+    else:
+        raise LedgerError(f"not canonical at {where or '/'}: {type(value).__name__} is no JSON value")
+
+
+def _check_text(text: str, where: str) -> None:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise LedgerError(f"not canonical at {where or '/'}: text with a lone surrogate") from error
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON")

@@ -1,0 +1,200 @@
+"""Signed tree heads ("checkpoints") in the signed-note form (C2SP tlog-checkpoint and signed-note).
+
+The text is three lines, origin, size and base64 root; a blank line and the signature line follow. The log
+never signs a head that does not extend the last one written: a restored backup would fork the log.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import contextlib
+import hashlib
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from acceptd.errors import LedgerError, MalformedError, SignatureError
+from acceptd.intake.files import replace_file
+from acceptd.record import merkle
+from acceptd.record.canonical import MAX_INT
+from acceptd.record.failpoint import failpoint
+from acceptd.record.keys import Keyring, PublicKey, Signer
+from acceptd.record.log import Ledger, TreeHead
+
+DIRECTORY: Final = "checkpoints"
+KEPT: Final = 64
+"""How many checkpoints stay in the state directory; the log is the history, they are its seals."""
+
+_FILE: Final = re.compile(r"(?P<size>\d{16})\.note", re.ASCII)
+_MAX_BYTES: Final = 16 << 10
+_ED25519: Final = b"\x01"  # signed-note's signature type
+_DASH: Final = "\u2014 "
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A tree head: the log's name, its size and its root."""
+
+    origin: str
+    size: int
+    root: bytes
+
+    def text(self) -> str:
+        """Return what is signed: three lines, each with its newline."""
+        return f"{self.origin}\n{self.size}\n{base64.b64encode(self.root).decode()}\n"
+
+
+def sign(checkpoint: Checkpoint, signer: Signer) -> bytes:
+    """Return the signed note, signed in the log's own name."""
+    text = checkpoint.text()
+    signature = _note_key(checkpoint.origin, signer.public) + signer.sign(text.encode())
+    return f"{text}\n{_DASH}{checkpoint.origin} {base64.b64encode(signature).decode()}\n".encode()
+
+
+def verify(note: bytes, keyring: Keyring, origin: str | None = None) -> Checkpoint:
+    """Return the checkpoint in a note that a ledger key has signed, of the log ``origin`` where given.
+
+    Raises MalformedError where it is no such note, SignatureError where no signature counts.
+    """
+    checkpoint, text, signatures = parse(note)
+    if origin is not None and checkpoint.origin != origin:
+        raise SignatureError(f"a checkpoint of another log: {checkpoint.origin!r:.80}")
+    for name, marked in signatures:
+        if name != checkpoint.origin:
+            continue  # a witness's line: welcome, but not ours
+        for key in keyring.for_role("ledger"):
+            if marked[:4] == _note_key(name, key.raw):
+                _check(keyring, key, text, marked[4:])
+                return checkpoint
+    raise SignatureError("the checkpoint carries no signature by a ledger key of the keyring")
+
+
+def parse(note: bytes) -> tuple[Checkpoint, bytes, list[tuple[str, bytes]]]:
+    """Return (checkpoint, signed text, [(name, key hash and signature)]) without verifying anything."""
+    if len(note) > _MAX_BYTES:
+        raise MalformedError("a checkpoint that is too large")
+    try:
+        text, blank, below = note.decode("utf-8").rpartition("\n\n")
+        lines = text.split("\n")
+        origin, size, root = lines[:3]
+        decoded = base64.b64decode(root.encode("ascii"), validate=True)
+        signatures = [_signature(line) for line in below.removesuffix("\n").split("\n")]
+    except (ValueError, UnicodeError, binascii.Error) as error:
+        raise MalformedError(f"not a signed checkpoint: {error}") from error
+    if not blank or not below.endswith("\n") or not origin or not re.fullmatch(r"0|[1-9]\d{0,15}", size, re.ASCII):
+        raise MalformedError("not a signed checkpoint")
+    if len(decoded) != merkle.HASH_BYTES or int(size) > MAX_INT:
+        raise MalformedError("a checkpoint whose root or size cannot be")
+    return Checkpoint(origin, int(size), decoded), f"{text}\n".encode(), signatures
+
+
+def write(state: Path, ledger: Ledger, signer: Signer, keyring: Keyring) -> Checkpoint:
+    """Sign the log as it stands and write it under ``checkpoints/``, durably; return it.
+
+    First proves that it extends the newest one there, which must itself verify. Raises LedgerError
+    where it does not: the database is older than its checkpoint, or rewritten; nothing is signed then.
+    """
+    directory = state / DIRECTORY
+    directory.mkdir(mode=0o700, exist_ok=True)
+    last = latest(state, keyring, ledger.origin)
+    head = ledger.tree()
+    if last is not None:
+        _prove_extends(ledger, last, head)
+        if last.size == head.size:
+            return last
+    checkpoint = Checkpoint(ledger.origin, head.size, head.root)
+    note = sign(checkpoint, signer)
+    failpoint("record.checkpoint.before-write")
+    replace_file(directory, _name(head.size), note, 0o644)
+    failpoint("record.checkpoint.after-write")
+    for old in _sizes(directory)[:-KEPT]:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(directory / _name(old))
+    return checkpoint
+
+
+def latest(state: Path, keyring: Keyring, origin: str | None = None) -> Checkpoint | None:
+    """Return the newest checkpoint of the state directory, or None where there is none.
+
+    Raises LedgerError where it does not verify: a checkpoint is never passed over for an older one.
+    """
+    sizes = _sizes(state / DIRECTORY)
+    return read(state, sizes[-1], keyring, origin) if sizes else None
+
+
+def read(state: Path, size: int, keyring: Keyring, origin: str | None = None) -> Checkpoint:
+    """Return the checkpoint written at ``size``; raise LedgerError where it is missing or does not verify."""
+    path = state / DIRECTORY / _name(size)
+    try:
+        with path.open("rb") as file:
+            checkpoint = verify(file.read(_MAX_BYTES + 1), keyring, origin)
+    except (OSError, MalformedError, SignatureError) as error:
+        raise LedgerError(f"{path}: {error}") from error
+    if checkpoint.size != size:
+        raise LedgerError(f"{path}: holds the checkpoint of {checkpoint.size} entries")
+    return checkpoint
+
+
+def sizes(state: Path) -> list[int]:
+    """Return the sizes at which the state directory holds checkpoints, rising."""
+    return _sizes(state / DIRECTORY)
+
+
+def anchoring(state: Path, anchor: Path | None) -> str:
+    """Return ``anchored`` or ``unanchored``: whether a place outside the state directory keeps checkpoints.
+
+    Whoever restores the whole state directory from a backup restores its checkpoints too; only a
+    place outside it tells. None, or a place inside, is no anchor.
+    """
+    if anchor is None:
+        return "unanchored"
+    inside = anchor.resolve().is_relative_to(state.resolve())
+    return "unanchored" if inside or not anchor.is_dir() else "anchored"
+
+
+def _prove_extends(ledger: Ledger, last: Checkpoint, head: TreeHead) -> None:
+    if head.size < last.size:
+        raise LedgerError(
+            f"the log has {head.size} entries, but its checkpoint says {last.size}: cut, or an older backup; "
+            "nothing is signed"
+        )
+    before, now, proof = ledger.consistency(last.size, head.size)
+    extends = merkle.verify_consistency(last.size, last.root, now.size, now.root, proof)
+    if before.root != last.root or now != head or not extends:
+        raise LedgerError(
+            f"the log does not extend its checkpoint of {last.size} entries: rewritten; nothing is signed"
+        )
+
+
+def _check(keyring: Keyring, key: PublicKey, text: bytes, signature: bytes) -> None:
+    keyring.verify("ledger", key.key_id, text, signature)
+
+
+def _note_key(name: str, public: bytes) -> bytes:
+    """Return signed-note's 4-byte key hash: SHA-256(name || 0x0A || type || key)."""
+    return hashlib.sha256(name.encode() + b"\n" + _ED25519 + public).digest()[:4]
+
+
+def _signature(line: str) -> tuple[str, bytes]:
+    if not line.startswith(_DASH):
+        raise ValueError("a signature line begins with an em dash")
+    name, _, encoded = line.removeprefix(_DASH).partition(" ")
+    marked = base64.b64decode(encoded.encode("ascii"), validate=True)
+    if not name or len(marked) < 5:
+        raise ValueError("a signature line has a name and a signature")
+    return name, marked
+
+
+def _name(size: int) -> str:
+    return f"{size:016d}.note"
+
+
+def _sizes(directory: Path) -> list[int]:
+    try:
+        names = os.listdir(directory)
+    except FileNotFoundError:
+        return []
+    return sorted(int(match["size"]) for name in names if (match := _FILE.fullmatch(name)))

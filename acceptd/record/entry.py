@@ -1,0 +1,234 @@
+"""An entry of the log: its leaf bytes, what makes it unique, and the filters of an export. No I/O.
+
+Entry types and what their bodies must hold (more keys are welcome; unknown types are stored as they are):
+
+==============  ===========================================================================
+``log``         first entry, written at creation: ``origin``, the log's own name
+``verdict``     with a submission: ``verdict``, ``judged_at``, ``reason``, ``findings``; usually ``team``,
+                ``model``, ``bundle_digest``, ``policy_digest``, ``statement`` (DSSE envelope)
+``intent``      ``model``, ``channel``, ``number``, ``digest``; usually ``kind``, ``reason``, ``verdict_seq``
+``activated``   ``model``, ``channel``, ``number``
+``abandoned``   ``model``, ``channel``, ``number``
+``revoked``     ``digest``, ``reason``
+==============  ===========================================================================
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from acceptd.errors import LedgerError, UsageError
+from acceptd.policy.names import valid_model_id, valid_name, valid_sha256
+from acceptd.record.canonical import MAX_INT, canonical, parse
+
+LEAF_VERSION: Final = 1
+VERDICTS: Final = frozenset({"accepted", "rejected", "held", "inconclusive"})
+_TYPE: Final = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", re.ASCII)
+_SUBMISSION: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", re.ASCII)
+_AT: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
+_FINDING_TEXTS: Final = ("code", "severity", "audience", "stage", "where", "message")
+
+
+@dataclass(frozen=True, slots=True)
+class NewEntry:
+    """What a caller wants recorded."""
+
+    type: str
+    body: Mapping[str, Any]
+    submission: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """Where an entry came to stand. ``seq`` counts from 0 and is the leaf's index in the tree."""
+
+    seq: int
+    leaf_hash: bytes
+    at: str
+    """UTC, RFC 3339, to the second."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One entry as it is stored, with the body that its leaf holds."""
+
+    seq: int
+    type: str
+    at: str
+    submission: str | None
+    body: dict[str, Any]
+    leaf: bytes
+    leaf_hash: bytes
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the leaf's own value with ``leaf_hash`` in hex: one line of ``ledger export``."""
+        value: dict[str, Any] = {"v": LEAF_VERSION, "seq": self.seq, "type": self.type, "at": self.at}
+        if self.submission is not None:
+            value["submission"] = self.submission
+        return {**value, "body": self.body, "leaf_hash": self.leaf_hash.hex()}
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """What an export keeps; None keeps everything. ``since`` is RFC 3339 UTC and included.
+
+    Raises UsageError where ``since`` is no such time.
+    """
+
+    team: str | None = None
+    model: str | None = None
+    verdict: str | None = None
+    code: str | None = None
+    type: str | None = None
+    since: str | None = None
+
+    def __post_init__(self) -> None:
+        try:
+            valid_time(self.since or "1970-01-01T00:00:00Z")
+        except LedgerError as error:
+            raise UsageError(f"since: {error}") from error
+
+    def keeps(self, entry: Entry) -> bool:
+        """Say whether ``entry`` passes all filters."""
+        body = entry.body
+        model = model_of(body)
+        team = body.get("team")
+        if team is None and model is not None:
+            team = model.partition("/")[0]
+        return (
+            (self.type is None or entry.type == self.type)
+            and (self.since is None or entry.at >= self.since)
+            and (self.model is None or model == self.model)
+            and (self.team is None or team == self.team)
+            and (self.verdict is None or (entry.type == "verdict" and body.get("verdict") == self.verdict))
+            and (self.code is None or self.code in _codes(body))
+        )
+
+
+def utc_now() -> str:
+    """Return the time as records hold it: UTC, RFC 3339, to the second."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def valid_time(at: str) -> str:
+    """Return ``at`` if it is a real moment in our form; raise LedgerError otherwise."""
+    try:
+        if not _AT.fullmatch(at):
+            raise ValueError(at)
+        datetime.fromisoformat(at)
+    except ValueError as error:
+        raise LedgerError(f"{at!r:.80} is no time of the form 2026-11-29T15:17:00Z (UTC)") from error
+    return at
+
+
+def valid_submission(submission: str) -> str:
+    """Return ``submission`` if it can be an id; raise LedgerError otherwise."""
+    if not _SUBMISSION.fullmatch(submission):
+        raise LedgerError(f"{submission!r:.80} is no submission id")
+    return submission
+
+
+def model_of(body: Mapping[str, Any]) -> str | None:
+    """Return the model id that a body is about (``model``, or ``bundle_id`` in a verdict)."""
+    model = body.get("model", body.get("bundle_id"))
+    return model if isinstance(model, str) else None
+
+
+def encode(seq: int, new: NewEntry, at: str) -> bytes:
+    """Return the leaf: RFC 8785 bytes of {"v", "seq", "type", "at", "submission"?, "body"}.
+
+    Raises LedgerError where the type, the submission or the body of a known type is malformed.
+    """
+    if not _TYPE.fullmatch(new.type) or len(new.type) > 48:
+        raise LedgerError(f"{new.type!r:.80} is no entry type")
+    value: dict[str, Any] = {"v": LEAF_VERSION, "seq": seq, "type": new.type, "at": valid_time(at)}
+    if new.submission is not None:
+        value["submission"] = valid_submission(new.submission)
+    value["body"] = dict(new.body)
+    check_body(new.type, new.submission, new.body)
+    return canonical(value)
+
+
+def decode(leaf: bytes, leaf_hash: bytes) -> Entry:
+    """Return the entry that a leaf holds; raise LedgerError unless it is canonical and of our form."""
+    if not isinstance(leaf, bytes):  # SQLite's columns hold any type that somebody puts there
+        raise LedgerError("a leaf that is not bytes")
+    value = parse(leaf)
+    try:
+        keys = set(value) - {"submission"}
+        well_formed = (
+            keys == {"v", "seq", "type", "at", "body"}
+            and value["v"] == LEAF_VERSION
+            and type(value["seq"]) is int
+            and all(isinstance(value[key], str) for key in ("type", "at"))
+            and isinstance(value.get("submission", ""), str)
+            and isinstance(value["body"], dict)
+        )
+    except (TypeError, AttributeError):
+        well_formed = False
+    if not well_formed:
+        raise LedgerError("a leaf that is no entry of version 1")
+    return Entry(value["seq"], value["type"], value["at"], value.get("submission"), value["body"], leaf, leaf_hash)
+
+
+def unique_key(kind: str, submission: str | None, body: Mapping[str, Any]) -> str | None:
+    """Return what the log may hold only once: a submission's verdict, a release number of a channel."""
+    if kind == "verdict":
+        return f"verdict/{submission}"
+    if kind == "intent":
+        return f"intent/{body['model']}/{body['channel']}/{body['number']}"
+    return None
+
+
+def check_body(kind: str, submission: str | None, body: Mapping[str, Any]) -> None:
+    """Raise LedgerError where a body lacks what its type promises to the projections."""
+    try:
+        if kind == "verdict":
+            _check_verdict(submission, body)
+        elif kind in {"intent", "activated", "abandoned"}:
+            valid_model_id(_text(body, "model"))
+            valid_name(_text(body, "channel"))
+            if type(body.get("number")) is not int or not 1 <= body["number"] <= MAX_INT:
+                raise ValueError("`number` is a whole number from 1")
+            if kind == "intent":
+                valid_sha256(_text(body, "digest"))
+                if type(body.get("verdict_seq", 0)) is not int:
+                    raise ValueError("`verdict_seq` is an entry's number")
+        elif kind == "revoked":
+            valid_sha256(_text(body, "digest"))
+            _text(body, "reason")
+    except ValueError as error:
+        raise LedgerError(f"an entry of type {kind!r} is malformed: {error}") from error
+
+
+def _check_verdict(submission: str | None, body: Mapping[str, Any]) -> None:
+    if submission is None:
+        raise ValueError("a verdict belongs to a submission")
+    if body.get("verdict") not in VERDICTS:
+        raise ValueError(f"`verdict` is one of {', '.join(sorted(VERDICTS))}")
+    valid_time(_text(body, "judged_at"))
+    _text(body, "reason")
+    found = body.get("findings")
+    if not isinstance(found, list | tuple):
+        raise ValueError("`findings` is a list")  # noqa: TRY004 - one kind of error, turned into LedgerError above
+    for finding in found:
+        if not isinstance(finding, dict):
+            raise ValueError("a finding is an object")  # noqa: TRY004 - as above
+        for key in _FINDING_TEXTS:
+            _text(finding, key)
+
+
+def _text(body: Mapping[str, Any], key: str) -> str:
+    value = body.get(key)
+    if not isinstance(value, str):
+        raise ValueError(f"`{key}` is text")  # noqa: TRY004 - as above
+    return value
+
+
+def _codes(body: Mapping[str, Any]) -> set[object]:
+    found = body.get("findings")
+    return {item.get("code") for item in found if isinstance(item, dict)} if isinstance(found, list) else set()

@@ -1,0 +1,375 @@
+"""The ledger: an append-only log of canonical entries in a Merkle tree, with its projections in step.
+
+An append is one BEGIN IMMEDIATE transaction: entry, completed tree nodes, projections and whatever the
+caller adds are on disk together or not at all, and nothing is acknowledged before the commit's fsync.
+The tree's state is O(log n) hashes, so an append costs the same at a hundred entries and at a million.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import hashlib
+import json
+import secrets
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from sqlalchemy import Connection, bindparam, func, insert, select
+
+from acceptd.errors import LedgerError
+from acceptd.record import database, merkle, projections, tables
+from acceptd.record.entry import Appended, Entry, Filter, NewEntry, decode, encode, unique_key, utc_now
+from acceptd.record.failpoint import failpoint
+
+_PAGE: Final = 256
+
+# Statements of the hot path, built once: building one costs more than SQLite's work on it.
+_LAST: Final = (
+    select(tables.entries.c.seq, tables.entries.c.leaf_hash).order_by(tables.entries.c.seq.desc()).limit(1)
+)
+_APPEND: Final = insert(tables.entries)
+_ADD_NODES: Final = insert(tables.nodes)
+_LEAF_HASH: Final = select(tables.entries.c.leaf_hash).where(tables.entries.c.seq == bindparam("index"))
+_NODE_HASH: Final = select(tables.nodes.c.hash).where(
+    tables.nodes.c.level == bindparam("level"), tables.nodes.c.idx == bindparam("index")
+)
+
+
+class TreeHead(NamedTuple):
+    """Size and root hash of the log."""
+
+    size: int
+    root: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class InclusionProof:
+    """That the entry ``seq`` with these ``leaf`` bytes is in the tree of ``size`` leaves with ``root``."""
+
+    seq: int
+    leaf: bytes
+    leaf_hash: bytes
+    size: int
+    root: bytes
+    path: tuple[bytes, ...]
+
+    def holds(self) -> bool:
+        """Recompute the leaf's hash and verify the path (RFC 9162, 2.1.3.2)."""
+        return merkle.leaf_hash(self.leaf) == self.leaf_hash and merkle.verify_inclusion(
+            self.leaf_hash, self.seq, self.size, self.path, self.root
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the proof as ``release.json`` carries it: the leaf in base64, hashes in hex."""
+        return {
+            "seq": self.seq,
+            "leaf": base64.b64encode(self.leaf).decode("ascii"),
+            "leaf_hash": self.leaf_hash.hex(),
+            "size": self.size,
+            "root": self.root.hex(),
+            "path": [step.hex() for step in self.path],
+        }
+
+
+class Transaction:
+    """One write transaction: several entries, the queue and projections change together."""
+
+    def __init__(
+        self, connection: Connection, find: Callable[[Connection], merkle.Frontier], clock: Callable[[], str]
+    ) -> None:
+        self.connection = connection
+        self._find = find
+        self._frontier: merkle.Frontier | None = None
+        self.last_leaf_hash: bytes | None = None
+        """Of the newest entry of this transaction; None as long as it has none."""
+        self.torn = False
+        """True while an entry stands without its nodes and projections; then nothing may be committed."""
+        self._clock = clock
+
+    @property
+    def frontier(self) -> merkle.Frontier:
+        """The tree's state, entries of this transaction included; looked up when first needed."""
+        if self._frontier is None:
+            self._frontier = self._find(self.connection)
+        return self._frontier
+
+    @property
+    def next_seq(self) -> int:
+        """The number that the next appended entry will have; nobody else can take it."""
+        return self.frontier.size
+
+    def now(self) -> str:
+        """Return the ledger's time: UTC, RFC 3339, to the second."""
+        return self._clock()
+
+    def append(self, kind: str, body: Mapping[str, Any], *, submission: str | None = None) -> Appended:
+        """Append one entry; it stands when the transaction commits.
+
+        Raises LedgerError where the body is not canonical or lacks what its type promises, and
+        DuplicateEntryError for a second verdict of a submission or a release number already taken.
+        """
+        seq, at = self.next_seq, self._clock()
+        row = _row(seq, NewEntry(kind, body, submission), at)
+        leaf, leaf_hash = row["leaf"], row["leaf_hash"]
+        self.connection.execute(_APPEND, row)
+        self.torn = True
+        frontier, completed = self.frontier.append(leaf_hash)
+        if completed:
+            self.connection.execute(
+                _ADD_NODES,
+                [{"level": node.level, "idx": node.index, "hash": node.hash} for node in completed],
+            )
+        if kind in projections.TYPES:
+            stored = Entry(seq, kind, at, submission, json.loads(leaf)["body"], leaf, leaf_hash)
+            projections.apply(self.connection, tables.STORED, stored)
+        failpoint("record.append.after-insert")
+        self._frontier, self.last_leaf_hash, self.torn = frontier, leaf_hash, False
+        return Appended(seq, leaf_hash, at)
+
+    def next_release_number(self, model: str, channel: str) -> int:
+        """Return the lowest number above all that an intent ever took in this channel, burnt ones included."""
+        releases = tables.releases.c
+        highest = self.connection.execute(
+            select(func.max(releases.number)).where(releases.model == model, releases.channel == channel)
+        ).scalar()
+        return int(highest or 0) + 1
+
+    def put_evidence(self, data: bytes) -> str:
+        """Keep ``data`` under its SHA-256 and return that; the same bytes twice are kept once."""
+        digest = hashlib.sha256(data).hexdigest()
+        known = select(tables.evidence.c.digest).where(tables.evidence.c.digest == digest)
+        if self.connection.execute(known).first() is None:
+            row = {"digest": digest, "size": len(data), "data": data, "stored_at": self._clock()}
+            self.connection.execute(insert(tables.evidence), row)
+        return digest
+
+
+class Ledger:
+    """The log of one state directory. Safe from threads and beside other processes."""
+
+    def __init__(self, store: database.Database, origin: str, clock: Callable[[], str]) -> None:
+        self._database = store
+        self.origin = origin
+        """The log's own name, fixed at creation: ``acceptd/`` and 32 hex digits."""
+        self._clock = clock
+        self._cache: tuple[bytes, merkle.Frontier] | None = None
+        self._cache_lock = threading.Lock()
+
+    @classmethod
+    def open(
+        cls,
+        state: Path,
+        *,
+        create: bool = True,
+        clock: Callable[[], str] = utc_now,
+        busy_seconds: float = 60.0,
+        damaged: bool = False,
+    ) -> Ledger:
+        """Open ``<state>/ledger.sqlite3`` (0600), creating it where ``create`` allows.
+
+        ``damaged`` is the audit's: it opens a log whose tree is broken too, to say where. Raises
+        StateError where the file is missing, a stranger's, writable by others, or of a newer version,
+        and LedgerError where the log has lost its entries, its name or its tree.
+        """
+        path = state / database.FILE_NAME
+        if create:
+            origin = f"acceptd/{secrets.token_hex(16)}"
+            first = _row(0, NewEntry("log", {"origin": origin}), clock())
+            database.create_database(path, {"origin": origin}, first)
+        database.check_file(path)
+        store = database.Database(path, busy_seconds=busy_seconds)
+        try:
+            ledger = cls(store, database.read_meta(store)["origin"], clock)
+            if not damaged and ledger.tree().size == 0:
+                raise LedgerError(f"{path}: the log has lost its entries")
+        except KeyError as error:
+            store.close()
+            raise LedgerError(f"{path}: the log has lost its name (meta.origin)") from error
+        except BaseException:
+            store.close()
+            raise
+        return ledger
+
+    def close(self) -> None:
+        """Close the connections; the last one out lets SQLite fold the WAL into the file."""
+        self._database.close()
+
+    def __enter__(self) -> Ledger:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @contextlib.contextmanager
+    def transaction(self, *, durable: bool = True) -> Iterator[Transaction]:
+        """Give a write transaction, committed at the end, rolled back whole on any exception.
+
+        ``durable=False`` survives a killed process but perhaps not a power cut (see ``database``);
+        it is for the queue, and refused for entries.
+        """
+        with self._database.write(durable=durable) as connection:
+            change = Transaction(connection, self._frontier, self._clock)
+            yield change
+            if change.torn or (change.last_leaf_hash is not None and not durable):
+                raise LedgerError("an entry that failed half-way, or in a transaction that is not durable")
+            failpoint("record.append.before-commit")
+        failpoint("record.append.after-commit")
+        if change.last_leaf_hash is not None:
+            self._remember(change.last_leaf_hash, change.frontier)
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """Give a connection on one snapshot, for the rooms' own queries."""
+        with self._database.read() as connection:
+            yield connection
+
+    def append(self, kind: str, body: Mapping[str, Any], *, submission: str | None = None) -> Appended:
+        """Append one entry and return when it is on disk. Raises as :meth:`Transaction.append`."""
+        with self.transaction() as change:
+            return change.append(kind, body, submission=submission)
+
+    def append_many(self, new: Sequence[NewEntry]) -> list[Appended]:
+        """Append several entries in one transaction: all of them, in order, or none."""
+        with self.transaction() as change:
+            return [change.append(item.type, item.body, submission=item.submission) for item in new]
+
+    def entry(self, seq: int) -> Entry:
+        """Return one entry; raise LedgerError if there is none of this number."""
+        found = next(self.entries(after=seq - 1, before=seq + 1), None)
+        if found is None:
+            raise LedgerError(f"there is no entry {seq}")
+        return found
+
+    def entries(
+        self,
+        *,
+        after: int = -1,
+        before: int | None = None,
+        kind: str | None = None,
+        submission: str | None = None,
+        since: str | None = None,
+    ) -> Iterator[Entry]:
+        """Yield entries with ``after < seq < before``, in order, in constant memory.
+
+        Read by pages of a key range, so that no long snapshot keeps the WAL from shrinking.
+        """
+        columns = tables.entries.c
+        query = select(columns.seq, columns.leaf, columns.leaf_hash).order_by(columns.seq).limit(_PAGE)
+        if before is not None:
+            query = query.where(columns.seq < before)
+        if kind is not None:
+            query = query.where(columns.type == kind)
+        if submission is not None:
+            query = query.where(columns.submission == submission)
+        if since is not None:
+            query = query.where(columns.recorded_at >= since)
+        while True:
+            with self._database.read() as connection:
+                page = connection.execute(query.where(columns.seq > after)).all()
+            for row in page:
+                yield decode(row.leaf, row.leaf_hash)
+            if len(page) < _PAGE:
+                return
+            after = page[-1].seq
+
+    def export(self, wanted: Filter | None = None) -> Iterator[dict[str, Any]]:
+        """Yield the entries that ``wanted`` keeps as JSON values, one line of ``ledger export`` each."""
+        wanted = wanted or Filter()
+        size = self.tree().size  # what is appended meanwhile belongs to the next export
+        for entry in self.entries(before=size, kind=wanted.type, since=wanted.since):
+            if wanted.keeps(entry):
+                yield entry.as_json()
+
+    def tree(self) -> TreeHead:
+        """Return size and root of the log as it stands."""
+        with self._database.read() as connection:
+            frontier = self._frontier(connection)
+        return TreeHead(frontier.size, frontier.root())
+
+    def proof(self, seq: int, size: int | None = None) -> InclusionProof:
+        """Return the inclusion proof of entry ``seq`` in the tree of ``size`` leaves (default: all)."""
+        with self._database.read() as connection:
+            count = self._frontier(connection).size
+            size = count if size is None else size
+            if not 0 <= seq < size <= count:
+                raise LedgerError(f"there is no entry {seq} in a log of {min(size, count)}")
+            fetch = stored_hashes(connection)
+            path = tuple(merkle.inclusion_proof(seq, size, fetch))
+            leaf = connection.execute(select(tables.entries.c.leaf).where(tables.entries.c.seq == seq)).scalar()
+            root = merkle.frontier_at(size, fetch).root()
+            return InclusionProof(seq, bytes(leaf or b""), fetch(0, seq), size, root, path)
+
+    def consistency(self, old: int, new: int | None = None) -> tuple[TreeHead, TreeHead, list[bytes]]:
+        """Return the heads at both sizes and the proof that the second extends the first."""
+        with self._database.read() as connection:
+            count = self._frontier(connection).size
+            new = count if new is None else new
+            if not 0 <= old <= new <= count:
+                raise LedgerError(f"the log has {count} entries: no proof from {old} to {new}")
+            fetch = stored_hashes(connection)
+            heads = [TreeHead(size, merkle.frontier_at(size, fetch).root()) for size in (old, new)]
+            return heads[0], heads[1], merkle.consistency_proof(old, new, fetch)
+
+    def evidence(self, digest: str) -> bytes | None:
+        """Return a blob of evidence, or None where it is not (or no longer) kept."""
+        with self._database.read() as connection:
+            query = select(tables.evidence.c.data).where(tables.evidence.c.digest == digest)
+            data = connection.execute(query).scalar()
+        if data is not None and hashlib.sha256(data).hexdigest() != digest:
+            raise LedgerError(f"evidence {digest} is not what its digest says")
+        return data
+
+    def rebuild(self) -> None:
+        """Make the projections anew from the entries, in one transaction."""
+        with self.transaction() as change:
+            projections.rebuild(change.connection, self.entries(before=change.next_seq))
+
+    def _frontier(self, connection: Connection) -> merkle.Frontier:
+        """Return the tree's state in this snapshot: the remembered one, unless somebody else appended."""
+        last = connection.execute(_LAST).first()
+        if last is None:
+            return merkle.Frontier()
+        with self._cache_lock:
+            cache = self._cache
+        if cache is not None and cache[0] == last.leaf_hash and cache[1].size == last.seq + 1:
+            return cache[1]
+        frontier = merkle.frontier_at(last.seq + 1, stored_hashes(connection))
+        self._remember(last.leaf_hash, frontier)
+        return frontier
+
+    def _remember(self, last_leaf_hash: bytes, frontier: merkle.Frontier) -> None:
+        with self._cache_lock:
+            if self._cache is None or frontier.size >= self._cache[1].size:
+                self._cache = (last_leaf_hash, frontier)
+
+
+def _row(seq: int, new: NewEntry, at: str) -> dict[str, Any]:
+    leaf = encode(seq, new, at)
+    return {
+        "seq": seq,
+        "type": new.type,
+        "submission": new.submission,
+        "unique_key": unique_key(new.type, new.submission, new.body),
+        "leaf": leaf,
+        "leaf_hash": merkle.leaf_hash(leaf),
+        "recorded_at": at,
+    }
+
+
+def stored_hashes(connection: Connection) -> merkle.Fetch:
+    """Return the look-up of perfect subtrees in the database; it raises LedgerError where one is missing."""
+
+    def fetch(level: int, index: int) -> bytes:
+        if level == 0:
+            found = connection.execute(_LEAF_HASH, {"index": index}).scalar()
+        else:
+            found = connection.execute(_NODE_HASH, {"level": level, "index": index}).scalar()
+        if not isinstance(found, bytes):
+            raise LedgerError(f"the tree has lost its node {index} of level {level}")
+        return found
+
+    return fetch

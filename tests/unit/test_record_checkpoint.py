@@ -1,0 +1,173 @@
+"""Checkpoints: the signed-note form, and a log that never signs a head which does not extend the last."""
+
+from __future__ import annotations
+
+import base64
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+from acceptd.errors import LedgerError, MalformedError, SignatureError
+from acceptd.record import checkpoint
+from acceptd.record.checkpoint import Checkpoint
+from acceptd.record.database import FILE_NAME
+from acceptd.record.keys import Keyring, Signer, create_keys, load_signer
+from acceptd.record.log import Ledger
+
+pytestmark = pytest.mark.unit
+
+
+@dataclass
+class Place:
+    state: Path
+    ledger: Ledger
+    signer: Signer
+    keyring: Keyring
+
+    def write(self) -> Checkpoint:
+        return checkpoint.write(self.state, self.ledger, self.signer, self.keyring)
+
+    def names(self) -> list[str]:
+        return sorted(path.name for path in (self.state / "checkpoints").iterdir())
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    keyring = create_keys(tmp_path)
+    with Ledger.open(tmp_path) as ledger:
+        yield Place(tmp_path, ledger, load_signer(tmp_path, "ledger"), keyring)
+
+
+def test_the_key_hash_and_signature_are_those_of_signed_note() -> None:
+    """The published example of golang.org/x/mod/sumdb/note."""
+    hash_hex, encoded = "c74f20a3", "ARpc2QcUPDhMQegwxbzhKqiBfsVkmqq/LDE4izWy10TW"
+    public = base64.b64decode(encoded)
+    assert public[:1] == b"\x01"
+    assert checkpoint._note_key("PeterNeumann", public[1:]).hex() == hash_hex
+    text = "If you think cryptography is the answer to your problem,\nthen you don't know what your problem is.\n"
+    line = (
+        "\u2014 PeterNeumann x08go/ZJkuBS9UG/SffcvIAQxVBtiFupLLr8pAcElZInNIuGUgYN1FF"
+        "YC2pZSNXgKvqfqdngotpRZb6KE6RyyBwJnAM="
+    )
+    name, marked = checkpoint._signature(line)
+    assert (name, marked[:4].hex()) == ("PeterNeumann", hash_hex)
+    Ed25519PublicKey.from_public_bytes(public[1:]).verify(marked[4:], text.encode())
+
+
+def test_a_checkpoint_is_three_lines_a_blank_one_and_a_signature(place: Place) -> None:
+    place.ledger.append("note", {})
+    written = place.write()
+    note = (place.state / "checkpoints" / "0000000000000002.note").read_text()
+    lines = note.split("\n")
+    assert lines[:4] == [place.ledger.origin, "2", base64.b64encode(place.ledger.tree().root).decode(), ""]
+    assert lines[4].startswith(f"\u2014 {place.ledger.origin} ")
+    assert lines[5:] == [""]
+    assert checkpoint.verify(note.encode(), place.keyring, place.ledger.origin) == written
+    assert checkpoint.latest(place.state, place.keyring) == written
+
+
+def test_the_same_head_is_not_signed_twice_and_old_ones_are_pruned(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoint, "KEPT", 3)
+    assert place.write() == place.write()
+    assert len(place.names()) == 1
+    for n in range(5):
+        place.ledger.append("note", {"n": n})
+        place.write()
+    assert checkpoint.sizes(place.state) == [4, 5, 6]
+
+
+def test_a_restored_older_database_is_not_signed(place: Place) -> None:
+    place.write()
+    with place.ledger.transaction():
+        shutil.copy(place.state / FILE_NAME, place.state / "backup")
+    place.ledger.append("note", {"n": 1})
+    place.write()
+    origin = place.ledger.origin
+    place.ledger.close()
+    shutil.move(place.state / "backup", place.state / FILE_NAME)
+    with Ledger.open(place.state) as older:
+        assert older.origin == origin
+        place.ledger = older
+        with pytest.raises(LedgerError, match="older backup"):
+            place.write()
+        older.append("note", {"n": 2})  # a fork: as long as the signed log, but another one
+        with pytest.raises(LedgerError, match="rewritten"):
+            place.write()
+        older.append("note", {"n": 3})
+        with pytest.raises(LedgerError, match="rewritten"):
+            place.write()
+    assert len(place.names()) == 2
+
+
+def test_a_damaged_or_foreign_latest_checkpoint_stops_signing(place: Place) -> None:
+    place.write()
+    path = place.state / "checkpoints" / place.names()[0]
+    good = path.read_bytes()
+    place.ledger.append("note", {})
+    other = Signer.of("ledger", Ed25519PrivateKey.generate())
+    root = place.ledger.tree().root
+    for note in (
+        b"", good[:-3], good.replace(b"\n1\n", b"\n3\n"),
+        checkpoint.sign(Checkpoint(place.ledger.origin, 1, root), other),
+        checkpoint.sign(Checkpoint("acceptd/another", 1, root), place.signer),
+        checkpoint.sign(Checkpoint(place.ledger.origin, 2, root), place.signer),
+    ):  # fmt: skip
+        path.write_bytes(note)
+        with pytest.raises(LedgerError):
+            place.write()
+    path.write_bytes(good)
+    assert place.write().size == 2
+
+
+def test_no_forged_note_verifies() -> None:
+    signer, other = (Signer.of("ledger", Ed25519PrivateKey.generate()) for _ in range(2))
+    release = Signer.of("release", Ed25519PrivateKey.generate())
+    keyring = Keyring.of([signer.public_key(), release.public_key()])
+    head = Checkpoint("acceptd/a", 7, bytes(32))
+    note = checkpoint.sign(head, signer)
+    assert checkpoint.verify(note, keyring) == head
+    witness = checkpoint.sign(head, other).rpartition(b"\n\n")[2].replace(b"acceptd/a", b"witness")
+    assert checkpoint.verify(note + witness, keyring) == head
+    for forged in (
+        note.replace(b"\n7\n", b"\n8\n"), note.replace(b"acceptd/a\n7", b"acceptd/b\n7"),
+        checkpoint.sign(head, other), checkpoint.sign(head, release),
+        note.replace("\u2014 acceptd/a".encode(), "\u2014 acceptd/b".encode()),
+    ):  # fmt: skip
+        with pytest.raises(SignatureError):
+            checkpoint.verify(forged, keyring)
+    with pytest.raises(SignatureError, match="another log"):
+        checkpoint.verify(note, keyring, "acceptd/b")
+
+
+@pytest.mark.parametrize(
+    "note",
+    [
+        b"", b"\xff", b"a\n1\n", b"a\n1\nAAAA\n\n", b"x" * 20_000,
+        b"a\n01\n" + base64.b64encode(bytes(32)) + b"\n\n\xe2\x80\x94 a AAAAAAAA\n",
+        b"a\n1\n" + base64.b64encode(bytes(31)) + b"\n\n\xe2\x80\x94 a AAAAAAAA\n",
+        b"a\n1\n" + base64.b64encode(bytes(32)) + b"\n\n\xe2\x80\x94 a AAAA\n",
+        b"a\n1\n" + base64.b64encode(bytes(32)) + b"\n\n- a AAAAAAAA\n",
+        b"a\n1\n" + base64.b64encode(bytes(32)) + b"\n\n\xe2\x80\x94 a AAAAAAAA",
+    ],
+)  # fmt: skip
+def test_malformed_notes_are_malformed(note: bytes) -> None:
+    with pytest.raises(MalformedError):
+        checkpoint.parse(note)
+
+
+def test_only_a_place_outside_the_state_is_an_anchor(tmp_path: Path) -> None:
+    state, outside = tmp_path / "state", tmp_path / "anchor"
+    (state / "checkpoints").mkdir(parents=True)
+    outside.mkdir()
+    (outside / "link").symlink_to(state / "checkpoints")
+    assert checkpoint.anchoring(state, None) == "unanchored"
+    assert checkpoint.anchoring(state, state / "checkpoints") == "unanchored"
+    assert checkpoint.anchoring(state, outside / "link") == "unanchored"
+    assert checkpoint.anchoring(state, tmp_path / "missing") == "unanchored"
+    assert checkpoint.anchoring(state, outside) == "anchored"

@@ -1,0 +1,446 @@
+"""The ledger: what is appended stays, in order, once, provable; and what it refuses."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import stat
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from acceptd.errors import DuplicateEntryError, LedgerError, StateError, UsageError
+from acceptd.record import merkle
+from acceptd.record.canonical import canonical
+from acceptd.record.database import FILE_NAME
+from acceptd.record.entry import Filter, NewEntry
+from acceptd.record.log import Ledger
+
+pytestmark = pytest.mark.unit
+
+AT = "2026-11-29T15:17:00Z"
+DIGEST = "ab" * 32
+REST = "leaf, leaf_hash, recorded_at"
+
+
+def opened(state: Path, **options: Any) -> Ledger:
+    return Ledger.open(state, clock=lambda: AT, **options)
+
+
+def verdict(word: str = "rejected", **more: Any) -> dict[str, Any]:
+    finding = {
+        "code": "run/crash",
+        "severity": "reject",
+        "audience": "team",
+        "stage": "run",
+        "where": "main",
+        "message": "SIGFPE",
+    }
+    return {"verdict": word, "judged_at": AT, "reason": "run/crash", "findings": [finding], **more}
+
+
+def intent(number: int, **more: Any) -> dict[str, Any]:
+    return {"model": "mosaic/m", "channel": "production", "number": number, "digest": DIGEST, **more}
+
+
+def test_the_leaf_is_the_documented_canonical_json(tmp_path: Path) -> None:
+    with opened(tmp_path) as ledger:
+        done = ledger.append("note", {"b": 1, "a": "é"}, submission="s-1")
+        entry = ledger.entry(done.seq)
+        assert (
+            entry.leaf
+            == (
+                '{"at":"2026-11-29T15:17:00Z","body":{"a":"é","b":1},"seq":1,"submission":"s-1","type":"note","v":1}'
+            ).encode()
+        )
+        assert done.leaf_hash == entry.leaf_hash == merkle.leaf_hash(entry.leaf)
+        assert (done.seq, done.at) == (1, AT)
+
+
+def test_the_first_entry_names_the_log_and_stays_after_reopening(tmp_path: Path) -> None:
+    with opened(tmp_path) as ledger:
+        origin, head = ledger.origin, ledger.tree()
+        assert ledger.entry(0).body == {"origin": origin}
+    with opened(tmp_path) as again:
+        assert again.origin == origin
+        assert again.tree() == head
+        assert head.size == 1
+
+
+def test_tree_and_proofs_hold_over_all_entries(tmp_path: Path) -> None:
+    with opened(tmp_path) as ledger:
+        hashes = [ledger.entry(0).leaf_hash]
+        heads = {1: ledger.tree().root}
+        for number in range(40):
+            hashes.append(ledger.append("note", {"n": number}).leaf_hash)
+            heads[number + 2] = ledger.tree().root
+        assert ledger.tree() == (41, merkle.root_of(hashes))
+        for seq in range(41):
+            proof = ledger.proof(seq)
+            assert proof.holds()
+            assert (proof.leaf_hash, proof.size, proof.root) == (hashes[seq], 41, heads[41])
+            assert ledger.proof(seq, seq + 1).root == heads[seq + 1]
+        before, after, path = ledger.consistency(23)
+        assert (before.root, after.root) == (heads[23], heads[41])
+        assert merkle.verify_consistency(23, before.root, 41, after.root, path)
+        for seq, size in ((41, None), (-1, None), (3, 3), (0, 42)):
+            with pytest.raises(LedgerError, match="there is no entry"):
+                ledger.proof(seq, size)
+
+
+def test_several_entries_stand_together_or_not_at_all(tmp_path: Path) -> None:
+    with opened(tmp_path) as ledger:
+        done = ledger.append_many([NewEntry("note", {"n": n}) for n in range(5)])
+        assert [item.seq for item in done] == [1, 2, 3, 4, 5]
+        head = ledger.tree()
+        with pytest.raises(LedgerError, match="non-finite"):
+            ledger.append_many([NewEntry("note", {}), NewEntry("note", {"x": float("nan")})])
+        with pytest.raises(KeyError), ledger.transaction() as change:
+            change.append("note", {"first": change.append("note", {}).seq, **verdict()["missing"]})
+        assert ledger.tree() == head
+        assert ledger.append("note", {}).seq == 6
+        assert ledger.tree().root == merkle.root_of(entry.leaf_hash for entry in ledger.entries())
+
+
+def test_one_verdict_for_each_submission(tmp_path: Path) -> None:
+    with opened(tmp_path) as ledger:
+        ledger.append("verdict", verdict(), submission="s-1")
+        with pytest.raises(DuplicateEntryError):
+            ledger.append("verdict", verdict("accepted"), submission="s-1")
+        ledger.append("verdict", verdict("accepted"), submission="s-2")
+        assert [entry.body["verdict"] for entry in ledger.entries(kind="verdict")] == ["rejected", "accepted"]
+
+
+def test_a_release_number_is_taken_once_and_for_ever(tmp_path: Path) -> None:
+    with opened(tmp_path) as ledger:
+        with ledger.transaction() as change:
+            assert change.next_release_number("mosaic/m", "production") == 1
+            change.append("intent", intent(1))
+        with pytest.raises(DuplicateEntryError):
+            ledger.append("intent", intent(1, digest="cd" * 32))
+        ledger.append("abandoned", intent(1))
+        with ledger.transaction() as change:
+            assert change.next_release_number("mosaic/m", "production") == 2
+            assert change.next_release_number("mosaic/m", "staging") == 1
+        ledger.append("intent", intent(1, channel="staging"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "submission"),
+    [
+        ("verdict", verdict(), None),
+        ("verdict", verdict("approved"), "s"),
+        ("verdict", {"verdict": "accepted"}, "s"),
+        ("verdict", {**verdict(), "findings": [{"code": "x/y"}]}, "s"),
+        ("verdict", {**verdict(), "findings": "none"}, "s"),
+        ("verdict", {**verdict(), "judged_at": "yesterday"}, "s"),
+        ("intent", intent(0), None),
+        ("intent", intent(True), None),
+        ("intent", intent(1, model="mosaic"), None),
+        ("intent", intent(1, channel="current"), None),
+        ("intent", intent(1, digest="AB" * 32), None),
+        ("activated", intent(7), None),
+        ("abandoned", intent(7), None),
+        ("revoked", {"digest": DIGEST}, None),
+        ("revoked", {"digest": "x", "reason": "r"}, None),
+        ("Note", {}, None),
+        ("note ", {}, None),
+        ("note", {}, "../s"),
+        ("note", {}, ""),
+        ("note", {"n": 2**53}, None),
+    ],
+)
+def test_malformed_entries_are_refused_and_leave_nothing(
+    tmp_path: Path, kind: str, body: dict[str, Any], submission: str | None
+) -> None:
+    with opened(tmp_path) as ledger:
+        with pytest.raises(LedgerError):
+            ledger.append(kind, body, submission=submission)
+        assert ledger.tree().size == 1
+
+
+def test_a_failure_that_the_caller_swallows_cannot_commit_half_an_entry(tmp_path: Path) -> None:
+    with opened(tmp_path) as ledger:
+        with (
+            pytest.raises(LedgerError, match="half-way"),
+            ledger.transaction() as change,
+            contextlib.suppress(LedgerError),
+        ):
+            change.append("activated", intent(3))
+        assert ledger.tree().size == 1
+
+
+def test_entries_need_a_durable_transaction_and_transactions_do_not_nest(tmp_path: Path) -> None:
+    with opened(tmp_path) as ledger:
+        with pytest.raises(LedgerError, match="not durable"), ledger.transaction(durable=False) as change:
+            change.append("note", {})
+        with ledger.transaction(), pytest.raises(LedgerError, match="inside another"):
+            ledger.append("note", {})
+        assert ledger.tree().size == 1
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE entries SET leaf = x'00' WHERE seq = 1",
+        "UPDATE entries SET recorded_at = '2020-01-01T00:00:00Z'",
+        "DELETE FROM entries WHERE seq = 1",
+        "INSERT OR REPLACE INTO entries SELECT * FROM entries WHERE seq = 1",
+        f"INSERT INTO entries SELECT 7, type, submission, NULL, {REST} FROM entries WHERE seq = 1",
+        f"INSERT OR REPLACE INTO entries SELECT 3, type, submission, unique_key, {REST} FROM entries",
+        "UPDATE nodes SET hash = zeroblob(32)",
+        "DELETE FROM nodes",
+        "INSERT OR REPLACE INTO nodes SELECT level, idx, zeroblob(32) FROM nodes",
+        "UPDATE evidence SET data = x'00'",
+    ],
+)
+def test_the_database_itself_refuses_to_change_history(tmp_path: Path, statement: str) -> None:
+    with opened(tmp_path) as ledger:
+        ledger.append("note", {})
+        ledger.append("verdict", verdict(), submission="s-1")
+        with ledger.transaction() as change:
+            change.put_evidence(b"evidence")
+        before = list(ledger.entries())
+    raw = sqlite3.connect(tmp_path / FILE_NAME)
+    try:
+        with pytest.raises(sqlite3.IntegrityError, match=r"append-only|numbered|unique_key|never edited"):
+            raw.execute(statement)
+    finally:
+        raw.close()
+    with opened(tmp_path) as ledger:
+        assert list(ledger.entries()) == before
+
+
+def test_projections_follow_the_entries_in_the_same_transaction(tmp_path: Path) -> None:
+    with opened(tmp_path) as ledger:
+        ledger.append("verdict", verdict(model="mosaic/m", team="mosaic", bundle_digest=DIGEST), submission="s-1")
+        ledger.append("intent", intent(1, reason="first", verdict_seq=1))
+        ledger.append("activated", intent(1))
+        ledger.append("intent", intent(2, kind="rollback"))
+        ledger.append("activated", intent(2))
+        ledger.append("revoked", {"digest": DIGEST, "reason": "leak"})
+        ledger.append("revoked", {"digest": DIGEST, "reason": "again"})
+        made = projected(ledger)
+        assert made["verdicts"] == [("s-1", 1, "rejected", "mosaic", "mosaic/m", DIGEST, None, AT, "run/crash")]
+        assert made["findings"] == [("s-1", 0, "run/crash", "reject", "team", "run", "main", "SIGFPE", "{}", 1)]
+        assert [row[2:6] for row in made["releases"]] == [
+            (1, DIGEST, "superseded", "promote"),
+            (2, DIGEST, "active", "rollback"),
+        ]
+        assert made["revocations"] == [(DIGEST, 6, AT, "leak")]
+        ledger.rebuild()
+        assert projected(ledger) == made
+
+
+def projected(ledger: Ledger) -> dict[str, list[tuple[Any, ...]]]:
+    with ledger.reading() as connection:
+        return {
+            name: [tuple(row) for row in connection.exec_driver_sql(f"SELECT * FROM {name} ORDER BY 1, 2, 3")]
+            for name in ("verdicts", "findings", "releases", "revocations")
+        }
+
+
+def test_export_filters_stream_the_leaf_values(tmp_path: Path) -> None:
+    times = iter([AT, *(f"2026-12-0{day}T00:00:00Z" for day in range(1, 6))])
+    with Ledger.open(tmp_path, clock=lambda: next(times)) as ledger:
+        ledger.append("verdict", verdict("rejected", team="mosaic", model="mosaic/m"), submission="s-1")
+        ledger.append("verdict", {**verdict("accepted", team="other"), "findings": []}, submission="s-2")
+        ledger.append("intent", intent(1))
+        ledger.append("note", {})
+
+        def seqs(**wanted: str) -> list[int]:
+            return [line["seq"] for line in ledger.export(Filter(**wanted))]
+
+        assert seqs() == [0, 1, 2, 3, 4]
+        assert seqs(team="mosaic") == [1, 3]
+        assert seqs(model="mosaic/m") == [1, 3]
+        assert seqs(verdict="accepted") == [2]
+        assert seqs(type="intent") == [3]
+        assert seqs(code="run/crash") == [1]
+        assert seqs(since="2026-12-03T00:00:00Z") == [3, 4]
+        assert seqs(team="mosaic", type="verdict", verdict="accepted") == []
+        with pytest.raises(UsageError, match="no time"):
+            Filter(since="last week")
+        for line, entry in zip(ledger.export(), ledger.entries(), strict=True):
+            value = dict(line)
+            assert value.pop("leaf_hash") == merkle.leaf_hash(canonical(value)).hex()
+            assert canonical(value) == entry.leaf
+
+
+def test_reading_by_pages_gives_every_entry_once(tmp_path: Path) -> None:
+    with opened(tmp_path) as ledger:
+        ledger.append_many([NewEntry("note", {"n": n}, "odd" if n % 2 else None) for n in range(1, 600)])
+        assert [entry.seq for entry in ledger.entries()] == list(range(600))
+        assert [entry.seq for entry in ledger.entries(after=511, before=514)] == [512, 513]
+        assert [entry.body["n"] for entry in ledger.entries(submission="odd")] == list(range(1, 600, 2))
+
+
+def test_evidence_is_kept_by_digest(tmp_path: Path) -> None:
+    with opened(tmp_path) as ledger:
+        with ledger.transaction() as change:
+            digest = change.put_evidence(b"facts")
+            assert change.put_evidence(b"facts") == digest
+        assert ledger.evidence(digest) == b"facts"
+        assert ledger.evidence(DIGEST) is None
+
+
+def test_the_database_file_is_private_and_never_opened_when_others_can_write_it(tmp_path: Path) -> None:
+    path = tmp_path / FILE_NAME
+    previous = os.umask(0)
+    try:
+        with opened(tmp_path) as ledger:
+            ledger.append("note", {})
+            modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in tmp_path.iterdir()}
+    finally:
+        os.umask(previous)
+    assert modes
+    assert set(modes.values()) == {0o600}
+    path.chmod(0o620)
+    with pytest.raises(StateError, match="writable by group"):
+        opened(tmp_path)
+    path.unlink()
+    path.symlink_to("elsewhere")
+    with pytest.raises(StateError, match="not a regular file"):
+        opened(tmp_path)
+
+
+def test_what_is_no_ledger_or_a_newer_one_is_refused_in_one_line(tmp_path: Path) -> None:
+    with pytest.raises(StateError, match="no ledger"):
+        opened(tmp_path, create=False)
+    with pytest.raises(StateError, match="cannot be created"):
+        opened(tmp_path / "missing")
+    path = tmp_path / FILE_NAME
+    path.write_bytes(b"not a database" * 100)
+    path.chmod(0o600)
+    with pytest.raises(StateError, match="not a ledger"):
+        opened(tmp_path)
+    path.unlink()
+    opened(tmp_path).close()
+    raw = sqlite3.connect(path)
+    raw.execute("UPDATE meta SET value = '99' WHERE key = 'schema_version'")
+    raw.commit()
+    raw.close()
+    with pytest.raises(StateError, match="schema version 99 is newer") as caught:
+        opened(tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+def test_eight_writers_and_readers_lose_nothing(tmp_path: Path) -> None:
+    writers, each = 8, 25
+    acknowledged: list[int] = []
+    problems: list[BaseException] = []
+    stop = threading.Event()
+    with opened(tmp_path) as ledger:
+
+        def write(number: int) -> None:
+            try:
+                for n in range(each):
+                    acknowledged.append(ledger.append("note", {"writer": number, "n": n}).seq)
+            except BaseException as error:
+                problems.append(error)
+
+        def read() -> None:
+            try:
+                while not stop.is_set():
+                    head = ledger.tree()
+                    assert ledger.proof(head.size - 1, head.size).root == head.root
+            except BaseException as error:
+                problems.append(error)
+
+        readers = [threading.Thread(target=read) for _ in range(3)]
+        threads = [threading.Thread(target=write, args=(number,)) for number in range(writers)]
+        for thread in [*readers, *threads]:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        stop.set()
+        for thread in readers:
+            thread.join()
+        assert problems == []
+        assert sorted(acknowledged) == list(range(1, writers * each + 1))
+        entries = list(ledger.entries())
+        assert ledger.tree() == (len(entries), merkle.root_of(entry.leaf_hash for entry in entries))
+        for number in range(writers):
+            assert [e.body["n"] for e in entries if e.body.get("writer") == number] == list(range(each))
+
+
+OTHER = """
+import sys
+from pathlib import Path
+from acceptd.record.log import Ledger
+with Ledger.open(Path(sys.argv[1])) as ledger:
+    for n in range(int(sys.argv[2])):
+        ledger.append("other", {"n": n})
+"""
+
+
+def test_entries_of_other_processes_in_between_are_seen(tmp_path: Path) -> None:
+    """Also: several processes that open a fresh state directory at once agree on one log."""
+    others = [subprocess.Popen([sys.executable, "-c", OTHER, str(tmp_path), "20"]) for _ in range(3)]
+    with opened(tmp_path) as ledger:
+        for n in range(20):
+            ledger.append("note", {"n": n})
+        assert [other.wait(timeout=120) for other in others] == [0, 0, 0]
+        last = ledger.append("note", {"n": 20})
+        entries = list(ledger.entries())
+        assert last.seq == 81
+        assert [entry.seq for entry in entries] == list(range(82))
+        assert ledger.tree() == (82, merkle.root_of(entry.leaf_hash for entry in entries))
+    assert sorted(file.name for file in tmp_path.iterdir()) == [FILE_NAME]
+
+
+def test_a_forked_child_uses_connections_of_its_own(tmp_path: Path) -> None:
+    with opened(tmp_path) as ledger:
+        ledger.append("note", {"who": "parent"})
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                ledger.append("note", {"who": "child"})
+                ledger.close()
+                code = 0
+            finally:
+                os._exit(code)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        ledger.append("note", {"who": "parent"})
+        assert [entry.body.get("who") for entry in ledger.entries()] == [None, "parent", "child", "parent"]
+        assert ledger.tree().root == merkle.root_of(entry.leaf_hash for entry in ledger.entries())
+
+
+def test_a_closed_ledger_says_so(tmp_path: Path) -> None:
+    ledger = opened(tmp_path)
+    ledger.close()
+    ledger.close()
+    with pytest.raises(LedgerError, match="closed"):
+        ledger.append("note", {})
+    with pytest.raises(LedgerError, match="closed"):
+        ledger.tree()
+
+
+def test_a_writer_that_waits_too_long_hears_it_in_our_words(tmp_path: Path) -> None:
+    with opened(tmp_path, busy_seconds=0.05) as ledger:
+        raw = sqlite3.connect(tmp_path / FILE_NAME, isolation_level=None)
+        try:
+            raw.execute("BEGIN IMMEDIATE")
+            with pytest.raises(LedgerError, match="kept it busy"):
+                ledger.append("note", {})
+            assert ledger.tree().size == 1, "readers do not wait"
+        finally:
+            raw.close()
+        assert ledger.append("note", {}).seq == 1
+
+
+def test_entries_are_written_with_full_synchronisation_and_the_queue_without(tmp_path: Path) -> None:
+    def synchronous(durable: bool) -> tuple[object, object]:
+        with ledger.transaction(durable=durable) as change:
+            level = change.connection.exec_driver_sql("PRAGMA synchronous").scalar()
+            return level, change.connection.exec_driver_sql("PRAGMA journal_mode").scalar()
+
+    with opened(tmp_path) as ledger:
+        levels = [synchronous(durable) for durable in (True, False, True, False, False, True)]
+        assert levels == [(2, "wal"), (1, "wal"), (2, "wal"), (1, "wal"), (1, "wal"), (2, "wal")]
