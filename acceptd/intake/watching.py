@@ -1,0 +1,205 @@
+"""File system events, from watchdog's threads to the inbox's one: which names to look at, and why."""
+
+from __future__ import annotations
+
+import enum
+import errno
+import os
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from watchdog.events import (
+    DirCreatedEvent,
+    DirDeletedEvent,
+    DirMovedEvent,
+    FileClosedEvent,
+    FileCreatedEvent,
+    FileDeletedEvent,
+    FileMovedEvent,
+    FileSystemEvent,
+    FileSystemEventHandler,
+)
+from watchdog.observers.api import BaseObserver, ObservedWatch
+from watchdog.observers.inotify import InotifyObserver
+from watchdog.observers.polling import PollingObserver
+
+from acceptd.errors import StateError
+
+_PENDING: Final = 20_000
+"""So many names may wait to be looked at; beyond that a scan replaces them."""
+_EVENTS: Final[list[type[FileSystemEvent]]] = [
+    DirCreatedEvent, DirDeletedEvent, DirMovedEvent,
+    FileClosedEvent, FileCreatedEvent, FileDeletedEvent, FileMovedEvent,
+]  # fmt: skip
+
+
+class Change(enum.Enum):
+    """Why a name is to be looked at."""
+
+    RENAMED = "renamed"
+    """It arrived by a rename: what stands there is complete."""
+    CREATED = "created"
+    TOUCHED = "touched"
+    GONE = "gone"
+
+
+@dataclass
+class Batch:
+    """What happened since the last look: names by team, and whether everything must be scanned."""
+
+    places: dict[tuple[str, bytes], Change] = field(default_factory=dict)
+    rescan: bool = False
+
+
+class Changes:
+    """A mailbox with one entry per name, so that a flood of events cannot fill the memory."""
+
+    def __init__(self) -> None:
+        self._condition = threading.Condition()
+        self._batch = Batch()
+        self._stopped = False
+
+    def put(self, team: str, name: bytes, change: Change) -> None:
+        """Note a change; of several the last counts, but a touch takes nothing back."""
+        with self._condition:
+            places = self._batch.places
+            if len(places) >= _PENDING:
+                self._batch = Batch(rescan=True)
+            elif change is Change.TOUCHED:
+                places.setdefault((team, name), change)
+            else:
+                places[team, name] = change
+            self._condition.notify()
+
+    def rescan(self) -> None:
+        """Ask for a scan of everything."""
+        with self._condition:
+            self._batch.rescan = True
+            self._condition.notify()
+
+    def stop(self) -> None:
+        """End the waiting, now and for ever."""
+        with self._condition:
+            self._stopped = True
+            self._condition.notify()
+
+    def wait(self, seconds: float) -> Batch | None:
+        """Return what happened, after at most ``seconds`` (then it may be empty); None after :meth:`stop`."""
+        with self._condition:
+            self._condition.wait_for(
+                lambda: self._stopped or self._batch.rescan or self._batch.places, max(seconds, 0.0)
+            )
+            batch, self._batch = self._batch, Batch()
+            return None if self._stopped else batch
+
+
+@dataclass(frozen=True)
+class WatchProblem:
+    """A team directory without a watch: its drops are found by the scans only."""
+
+    team: str
+    message: str
+
+
+class _TeamHandler(FileSystemEventHandler):
+    def __init__(self, team: str, changes: Changes) -> None:
+        self._team = team
+        self._changes = changes
+
+    def on_any_event(self, event: FileSystemEvent) -> None:
+        source, target = os.fsencode(event.src_path or b""), os.fsencode(event.dest_path or b"")
+        if isinstance(event, (DirMovedEvent, FileMovedEvent)):
+            # The full emitter leaves the other side empty when a rename crosses the directory's border.
+            self._put(source, Change.GONE)
+            self._put(target, Change.RENAMED)
+        elif isinstance(event, (DirCreatedEvent, FileCreatedEvent)):
+            self._put(source, Change.CREATED)
+        elif isinstance(event, (DirDeletedEvent, FileDeletedEvent)):
+            self._put(source, Change.GONE)
+        elif isinstance(event, FileClosedEvent):
+            self._put(source, Change.TOUCHED)
+
+    def _put(self, path: bytes, change: Change) -> None:
+        if name := os.path.basename(path):
+            self._changes.put(self._team, name, change)
+
+
+class _RootHandler(FileSystemEventHandler):
+    def __init__(self, changes: Changes) -> None:
+        self._changes = changes
+
+    def on_any_event(self, event: FileSystemEvent) -> None:
+        if isinstance(event, (DirCreatedEvent, DirMovedEvent, DirDeletedEvent)):
+            self._changes.rescan()
+
+
+class Watcher:
+    """One watch on the inbox, for new teams, and one on each team directory; none is recursive.
+
+    ``poll_seconds`` None means inotify.
+    """
+
+    def __init__(self, root: Path, changes: Changes, poll_seconds: float | None) -> None:
+        self._root = root
+        self._changes = changes
+        self._poll_seconds = poll_seconds
+        self._observer: BaseObserver | None = None
+        self._watches: dict[str, tuple[int, ObservedWatch]] = {}
+
+    def start(self) -> None:
+        """Start the observer and watch the inbox itself; raise StateError where the kernel refuses."""
+        try:
+            if self._poll_seconds is None:
+                # Full events tell a rename from outside from a creation; the plain emitter does not.
+                observer: BaseObserver = InotifyObserver(generate_full_events=True)
+            else:
+                observer = PollingObserver(timeout=self._poll_seconds)
+            observer.start()
+            self._observer = observer
+            observer.schedule(_RootHandler(self._changes), os.fspath(self._root), event_filter=_EVENTS)
+        except OSError as error:
+            self.stop()
+            reason = os.strerror(error.errno or errno.EIO)
+            remedy = "raise fs.inotify.max_user_instances and max_user_watches, or choose polling"
+            raise StateError(f"the inbox cannot be watched: {reason}", remedy=remedy) from error
+
+    def stop(self) -> None:
+        """Stop and join every thread of the observer."""
+        if self._observer is not None:
+            self._observer.stop()
+            self._observer.join()
+            self._observer = None
+
+    def watch(self, teams: Iterable[str]) -> list[WatchProblem]:
+        """Watch exactly these team directories; return those that cannot be watched, with the reason."""
+        observer = self._observer
+        if observer is None:
+            raise ValueError("the watcher is not started")
+        wanted = {team: self._identity(team) for team in teams}
+        for team, (identity, watch) in list(self._watches.items()):
+            if wanted.get(team) != identity:
+                observer.unschedule(watch)
+                del self._watches[team]
+        problems = []
+        for team, identity in wanted.items():
+            if identity and team not in self._watches:
+                try:
+                    watch = observer.schedule(
+                        _TeamHandler(team, self._changes), os.fspath(self._root / team), event_filter=_EVENTS
+                    )
+                except OSError as error:
+                    remedy = "raise fs.inotify.max_user_watches, or choose polling"
+                    problems.append(WatchProblem(team, f"cannot be watched: {error.strerror}; {remedy}"))
+                    continue
+                self._watches[team] = (identity, watch)
+        return problems
+
+    def _identity(self, team: str) -> int:
+        """Return the directory's inode: one that was removed and made again needs a new watch."""
+        try:
+            return os.stat(self._root / team, follow_symlinks=False).st_ino
+        except OSError:
+            return 0
