@@ -1,0 +1,233 @@
+"""Inferences of one session: feed golden sets and probes, time them, keep outputs, report each as a case."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sandbox import probes
+from sandbox.interface import RuntimeValue, bind_dims
+from sandbox.messages import Channel, RefusedError, clip, text_of
+from sandbox.session import is_memory_error
+from sandbox.tensors import (
+    PACKED,
+    BlobFullError,
+    BlobReader,
+    BlobWriter,
+    OptionalValue,
+    TensorValue,
+    Value,
+    blob_is_full,
+    tensor_of,
+    to_array,
+)
+from sandbox.values import UnexpressibleError, all_finite, from_runtime, needs_ort_values, to_runtime
+
+MAX_PROBLEMS: Final = 64
+
+
+def problem(code: str, where: str, message: str) -> dict[str, str]:
+    """Return a ``Problem`` as JSON data."""
+    return {"code": code, "where": clip(where), "message": text_of(message)}
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """The session's sides, and what the manifest declares of them (empty: nothing is declared)."""
+
+    inputs: Sequence[RuntimeValue]
+    overridables: Sequence[RuntimeValue]
+    outputs: Sequence[RuntimeValue]
+    declared_inputs: Sequence[dict[str, Any]]
+    declared_outputs: Sequence[dict[str, Any]]
+    dims: dict[str, dict[str, int]]
+
+
+def match(
+    values: Sequence[tuple[str, Value]], inputs: Sequence[str], overridables: Sequence[str]
+) -> tuple[dict[str, Value], list[dict[str, str]]]:
+    """Assign the values of a set to input names; return (feed, problems). Pure.
+
+    By name where every name is one of the model's; else by position over the inputs that are not
+    initializers. A name that the model does not have is reported.
+    """
+    names = [name for name, _ in values]
+    known = {*inputs, *overridables}
+    if names and all(name in known for name in names):
+        replaced = [name for name in names if name not in inputs]
+        message = "the set feeds a value over a weight of the model"
+        return dict(values), [problem("run/overridden-initializer", name, message) for name in replaced]
+    ignored = [name for name in names if name and name not in known]
+    problems = [
+        problem("run/name-ignored", name, "the model has no such input: position counts") for name in ignored
+    ]
+    if len(values) > len(inputs):
+        message = f"{len(values)} values for {len(inputs)} inputs"
+        problems.append(problem("run/unknown-input", f"input {len(inputs)}", message))
+    return dict(zip(inputs, (value for _, value in values), strict=False)), problems
+
+
+class Runner:
+    """Runs a session and sends ``case`` frames."""
+
+    def __init__(self, session: Any, ports: Ports, writer: BlobWriter, channel: Channel) -> None:
+        self._session = session
+        self._ports = ports
+        self._writer = writer
+        self._channel = channel
+        self._as_ort = needs_ort_values(ports.outputs)
+        self._output_names = [value.name for value in ports.outputs]
+        self._declared = {value["name"]: value for value in ports.declared_outputs}
+        self._declared_in = {value["name"]: value for value in ports.declared_inputs}
+        self._shapes_in = {
+            value.name: self._declared_in.get(value.name, {}).get("shape") or value.shape for value in ports.inputs
+        }
+        self.first_golden: dict[str, Value] = {}
+
+    def golden(self, item: dict[str, Any], reader: BlobReader, repeats: int) -> None:
+        """Run one golden set ``repeats`` times. Raises RefusedError for memory and output limits."""
+        name = str(item["name"])
+        try:
+            values = [(str(named["name"]), reader.fetch(named["value"])) for named in item["inputs"]]
+        except (ValueError, KeyError, TypeError) as error:
+            code = problem("run/unknown-input", name, f"the input blob does not hold the set: {error}")
+            self._send(_case(name, 0) | {"error": code["message"], "problems": [code]})
+            return
+        names = [value.name for value in self._ports.inputs]
+        feed, problems = match(values, names, [value.name for value in self._ports.overridables])
+        problems += self._unfed(feed)
+        if not self.first_golden:
+            self.first_golden = feed
+        for repeat in range(repeats):
+            self._run(name, repeat, feed, problems)
+
+    def probe(self, probe: probes.Probe) -> None:
+        """Run one probe. Its outputs are kept only inside the declared domain."""
+        types = {value.name: value.type.dtype for value in self._ports.inputs}
+        feed: dict[str, Value] = {name: tensor_of(array, types[name]) for name, array in probe.feeds.items()}
+        self._run(probe.name, 0, feed, [], in_domain=probe.in_domain, is_probe=True)
+
+    def golden_arrays(self) -> dict[str, Any]:
+        """Return the tensors of the first golden set as arrays, by input name."""
+        return {
+            name: _text_array(value) if value.dtype == "string" else to_array(value)
+            for name, value in self.first_golden.items()
+            if isinstance(value, TensorValue) and value.dtype not in PACKED
+        }
+
+    def _unfed(self, feed: dict[str, Value]) -> list[dict[str, str]]:
+        return [
+            problem("run/unfed-input", value.name, "the set gives no value for a required input")
+            for value in self._ports.inputs
+            if value.name not in feed and value.type.kind != "optional"
+        ]
+
+    def _run(
+        self,
+        name: str,
+        repeat: int,
+        feed: dict[str, Value],
+        problems: list[dict[str, str]],
+        *,
+        in_domain: bool = True,
+        is_probe: bool = False,
+    ) -> None:
+        case = _case(name, repeat) | {"in_domain": in_domain, "batch": self._batch(feed)}
+        found = list(problems)
+        try:
+            ready = self._ready(feed)
+            wall, cpu = time.perf_counter(), time.process_time()
+            try:
+                results = self._infer(ready)
+            finally:
+                case["cpu_ms"] = (time.process_time() - cpu) * 1000
+                case["wall_ms"] = (time.perf_counter() - wall) * 1000
+            outputs = [
+                from_runtime(got, port.type) for got, port in zip(results, self._ports.outputs, strict=True)
+            ]
+        except UnexpressibleError as error:
+            found.append(problem("run/unexpressible-type", name, str(error)))
+            case["error"] = text_of(str(error))
+        except Exception as error:  # onnxruntime raises a type of its own for each status
+            if in_domain and is_memory_error(error):
+                message = text_of(str(error)) or "memory was refused"
+                raise RefusedError("resources/memory-limit", name, message, stage="case") from error
+            case["error"] = text_of(f"{type(error).__name__}: {error}")
+        else:
+            case["finite"] = all_finite(outputs)
+            found += self._check(feed, outputs, in_domain=in_domain)
+            if in_domain:
+                case["outputs"] = self._keep(name, outputs, is_probe=is_probe)
+        self._send(case | {"problems": found[:MAX_PROBLEMS]})
+
+    def _ready(self, feed: dict[str, Value]) -> dict[str, Any]:
+        ready = {name: to_runtime(value, as_ort=self._as_ort) for name, value in feed.items()}
+        if self._as_ort and any(value is None for value in ready.values()):
+            raise UnexpressibleError("an absent optional beside a bfloat16, float8 or sub-byte output")
+        return ready
+
+    def _infer(self, ready: dict[str, Any]) -> Any:
+        if self._as_ort:
+            return self._session.run_with_ort_values(self._output_names, ready)
+        return self._session.run(self._output_names, ready)
+
+    def _keep(self, name: str, outputs: Sequence[Value], *, is_probe: bool) -> list[dict[str, Any]]:
+        kept = []
+        try:
+            for output, value in zip(self._output_names, outputs, strict=True):
+                kept.append({"name": output, "value": self._writer.store(value)})
+        except BlobFullError as error:
+            if is_probe:
+                return []  # the goldens are safe in the blob; a probe's outputs only help to compare
+            raise blob_is_full(name, error) from error
+        return kept
+
+    def _batch(self, feed: dict[str, Value]) -> int | None:
+        """Size of the leading dimension of the first tensor input that leaves it open."""
+        for port in self._ports.inputs:
+            shape, value = self._shapes_in[port.name], feed.get(port.name)
+            if shape and isinstance(shape[0], str) and isinstance(value, TensorValue) and value.shape:
+                return value.shape[0]
+        return None
+
+    def _check(self, feed: dict[str, Value], outputs: Sequence[Value], *, in_domain: bool) -> list[dict[str, str]]:
+        """Hold each output's dtype and shape against what is declared, else against the runtime's word."""
+        bound: dict[str, int] = {}
+        dims = self._ports.dims if in_domain else None
+        if self._declared:
+            for name, value in feed.items():
+                shape = self._declared_in.get(name, {}).get("shape")
+                if isinstance(value, TensorValue) and shape is not None:
+                    bind_dims(shape, value.shape, bound, None)
+        problems = []
+        for port, value in zip(self._ports.outputs, outputs, strict=True):
+            declared = self._declared.get(port.name)
+            inner = value.value if isinstance(value, OptionalValue) else value
+            if port.type.kind not in {"tensor", "optional"} or not isinstance(inner, TensorValue):
+                continue
+            dtype = declared["dtype"] if declared else port.type.dtype
+            if inner.dtype != dtype:
+                problems.append(problem("run/output-dtype", port.name, f"is {inner.dtype}, declared is {dtype}"))
+            shape = declared.get("shape") if declared else _only_numbers(port.shape)
+            wrong = bind_dims(shape, inner.shape, bound, dims)
+            if wrong:
+                problems.append(problem("run/output-shape", port.name, wrong))
+        return problems
+
+    def _send(self, case: dict[str, Any]) -> None:
+        self._channel.send("case", case)
+
+
+def _case(name: str, repeat: int) -> dict[str, Any]:
+    return {"set": clip(name), "repeat": repeat}
+
+
+def _only_numbers(shape: Sequence[int | str] | None) -> list[int | str] | None:
+    """Names of an undeclared model bind nothing: exporters use one name for several sizes."""
+    return None if shape is None else [dim if isinstance(dim, int) else "?" for dim in shape]
+
+
+def _text_array(value: TensorValue) -> Any:
+    return to_runtime(value, as_ort=False)

@@ -1,0 +1,147 @@
+"""External data records, wherever a tensor stands: what they name, and whether that stays inside the bundle.
+
+onnx and onnxruntime read these records differently (measured: offsets like ``1_6``, duplicate keys,
+``data.bin\\0.safe``), so only the form that both read alike passes: each key once, exact decimal
+digits, a plain relative path to a sealed file beside or below the model.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sandbox.inspect.problems import Problems
+from sandbox.messages import clip, text_of
+from sandbox.wire_tensor import EXTERNAL, STRING_TYPE, TensorRecord
+
+KNOWN_KEYS: Final = frozenset({"location", "offset", "length", "checksum"})
+MAX_RECORDS: Final = 20_000
+MAX_FRAME_TEXT: Final = 5 << 20
+"""Characters of records in one frame, below the 8 MiB that a frame may have."""
+_DIGITS: Final = re.compile(r"0|[1-9][0-9]{0,18}", re.ASCII)
+_DRIVE: Final = re.compile(r"[A-Za-z]:", re.ASCII)
+_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:", re.ASCII)
+_MEMORY_MARKER: Final = "_ORT_MEM_ADDR_"
+"""onnxruntime's own marker (``*/_ORT_MEM_ADDR_/*``) for a tensor whose offset is an address in memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """What the job knows of the bundle: sealed files with sizes, those it can see, those no tensor may name."""
+
+    model: str
+    files: Mapping[str, int]
+    present: frozenset[str]
+    forbidden: frozenset[str]
+
+
+def resolve(location: str, bundle: Bundle) -> tuple[str, str, str]:
+    """Return (path in the bundle, code, message); the code is empty when the location may be read. No I/O."""
+    if not location:
+        return "", "external-data/missing-location", "stored externally without a location"
+    if _MEMORY_MARKER in location:
+        return "", "external-data/memory-marker", "names a raw memory address"
+    if location.startswith(("//", "\\\\")) or (_SCHEME.match(location) and not _DRIVE.match(location)):
+        return "", "external-data/remote-location", "is a URL or a network path"
+    parts = location.split("/")
+    if location.startswith("/") or _DRIVE.match(location):
+        return "", "external-data/path-escape", "is an absolute path"
+    if "\\" in location or "\0" in location:
+        return "", "external-data/path-escape", "holds a backslash or NUL"
+    if ".." in parts:
+        return "", "external-data/path-escape", "leads out of the model's directory"
+    base = bundle.model.rpartition("/")[0]
+    inner = "/".join(part for part in parts if part not in {"", "."})
+    path = f"{base}/{inner}" if base else inner
+    if path in bundle.forbidden or path == bundle.model or path == "bundle.toml":
+        return path, "external-data/names-forbidden-file", "is a golden vector, the manifest or a model"
+    if path not in bundle.files:
+        return path, "external-data/missing-file", "is not in the bundle"
+    if path not in bundle.present:
+        return path, "external-data/not-visible", "was not given to this job"
+    return path, "", ""
+
+
+def examine(
+    records: list[TensorRecord], where: Mapping[int, str], bundle: Bundle, problems: Problems
+) -> list[dict[str, Any]]:
+    """Return the ``external`` list of the facts frame and add the problems. ``where`` maps offsets to places."""
+    out: list[dict[str, Any]] = []
+    text = 0
+    for record in records:
+        found = _examine(record, where[record.start], bundle, problems)
+        text += 100 + len(found["tensor"]) + len(found["location"]) + len(found["where"])
+        if len(out) < MAX_RECORDS and text <= MAX_FRAME_TEXT:
+            out.append(found)
+        else:
+            problems.add("external-data/too-many", found["where"], f"{len(records)} tensors have external data")
+    return out
+
+
+def _examine(record: TensorRecord, place: str, bundle: Bundle, problems: Problems) -> dict[str, Any]:
+    values: dict[str, str] = {}
+    inside = True
+    name = clip(text_of(record.name), 256)
+
+    def problem(code: str, message: str) -> None:
+        problems.add(code, place, f"tensor {name[:100]!r}: {message}")
+
+    if record.location != EXTERNAL:
+        problem("external-data/inconsistent", "has external data entries but is not marked external")
+        inside = False
+    for raw_key, raw_value in record.entries:
+        key, value = text_of(raw_key), text_of(raw_value)
+        if key in values:
+            problem("external-data/duplicate-key", f"{key[:40]!r} stands twice")
+            inside = False
+        elif key not in KNOWN_KEYS:
+            problem("external-data/unknown-key", f"{key[:40]!r} is no key of external data")
+        values.setdefault(key, value)
+    location = values.get("location", "")
+    path, code, message = resolve(location, bundle)
+    if code:
+        problem(code, f"location {location[:200]!r} {message}")
+        inside = False
+    offset = _number("offset", values, problem)
+    length = _number("length", values, problem)
+    if record.dtype == STRING_TYPE:
+        problem("external-data/string-tensor", "strings cannot be stored externally")
+    inside = inside and _in_range(record, offset, length, bundle.files.get(path), problem)
+    return {
+        "tensor": name,
+        "location": location,
+        "offset": None if offset is None or offset < 0 else offset,
+        "length": None if length is None or length < 0 else length,
+        "where": place,
+        "inside": inside,
+    }
+
+
+def _number(key: str, values: Mapping[str, str], problem: Any) -> int | None:
+    """Return the number, None when absent, -1 when it is not plain decimal digits."""
+    if key not in values:
+        return None
+    if not _DIGITS.fullmatch(values[key]):
+        problem("external-data/bad-number", f"{key} {values[key][:60]!r} is no plain decimal number")
+        return -1
+    return int(values[key])
+
+
+def _in_range(
+    record: TensorRecord, offset: int | None, length: int | None, size: int | None, problem: Any
+) -> bool:
+    if -1 in {offset, length}:
+        return False
+    needed = record.expected_bytes() if all(dim >= 0 for dim in record.dims) else None
+    if length is not None and needed is not None and length != needed:
+        problem("external-data/length-mismatch", f"length {length}, but shape and type need {needed}")
+    if size is None:
+        return False
+    begin = offset or 0
+    span = length if length is not None else needed or 0
+    if begin + max(span, needed or 0) > size:
+        problem("external-data/out-of-range", f"bytes {begin} to {begin + span} of a file of {size}")
+        return False
+    return True

@@ -1,0 +1,149 @@
+"""The phases of ``inspect`` in order: wire, facts, checker, shapes. A later frame cannot amend an earlier one."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import onnx
+from google.protobuf.message import DecodeError
+
+from sandbox import wire
+from sandbox.inspect import check, facts, stubs
+from sandbox.inspect.external import Bundle
+from sandbox.messages import MODEL_DIR, Channel, RefusedError, text_of
+from sandbox.wire_tensor import Buffer
+
+PROTOBUF_LIMIT: Final = (2 << 30) - 1
+DEFAULT_LIMITS: Final = {
+    "nodes": 200_000,
+    "initializers": 50_000,
+    "scopes": 20_000,
+    "wire_depth": 100,
+    "metadata_bytes": 1 << 20,
+    "model_bytes": 2 << 30,
+}
+
+
+@contextmanager
+def mapped(path: Path, where: str, limit: int) -> Iterator[Buffer]:
+    """Map a regular file for reading, without copying a byte of it. The sealed copy never changes size."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError as error:
+        raise RefusedError(
+            "structure/no-graph", where, f"the model file cannot be read: {error.strerror}"
+        ) from error
+    try:
+        info = os.fstat(fd)
+        if not stat.S_ISREG(info.st_mode):
+            raise RefusedError("wire/malformed", where, "the model is no regular file")
+        if info.st_size > min(limit, PROTOBUF_LIMIT):
+            raise RefusedError("wire/too-large", where, f"{info.st_size} bytes", stage="wire")
+        if info.st_size == 0:
+            yield b""
+            return
+        with mmap.mmap(fd, 0, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ) as view:
+            yield view
+    finally:
+        os.close(fd)
+
+
+def over_limit(walk: wire.Walk, limits: dict[str, int]) -> tuple[str, str] | None:
+    """Return (code, message) when a count passes its limit: protobuf and onnx then never get the model."""
+    _, graphs, nodes, initializers, functions, *_ = walk.counts
+    for code, what, count, limit in (
+        ("structure/too-many-nodes", "nodes", nodes, limits["nodes"]),
+        ("structure/too-many-initializers", "initializers", initializers, limits["initializers"]),
+        ("structure/too-many-scopes", "graphs and functions", graphs + functions, limits["scopes"]),
+    ):
+        if count > limit:
+            return code, f"{count} {what}, the limit is {limit}"
+    return None
+
+
+def body(order: dict[str, Any], channel: Channel, blobs: dict[str, int]) -> dict[str, float]:  # noqa: ARG001
+    """Run the job (see the package's text); returns each phase's milliseconds."""
+    spec = order["spec"]
+    limits = {**DEFAULT_LIMITS, **spec.get("limits", {})}
+    name = str(spec["model"])
+    path = Path(spec.get("root", MODEL_DIR)) / name
+    bundle = Bundle(name, dict(spec["files"]), frozenset(spec["present"]), frozenset(spec["forbidden"]))
+    with mapped(path, name, limits["model_bytes"]) as buf:
+        return examine(buf, path, bundle, limits, channel)
+
+
+def examine(buf: Buffer, path: Path, bundle: Bundle, limits: dict[str, int], channel: Channel) -> dict[str, float]:
+    """Send the four frames for the model in ``buf``, which is also the file at ``path``."""
+    clock = _Clock()
+    walk = wire.walk(buf, len(buf), limits["wire_depth"])
+    channel.send("wire", wire.frame(buf, walk))
+    wire.refuse(buf, walk)
+    excess = over_limit(walk, limits)
+    if excess:
+        raise RefusedError(excess[0], "model", excess[1], stage="wire")
+    clock.stop("wire")
+    small = stubs.without_values(buf, walk)
+    try:
+        model = onnx.ModelProto.FromString(small)
+    except DecodeError as error:
+        raise RefusedError(
+            "wire/malformed", bundle.model, f"protobuf: {text_of(str(error))}", stage="facts"
+        ) from error
+    frame, problems = facts.collect(model, buf, walk, bundle, limits)
+    del model
+    channel.send("facts", frame)
+    clock.stop("facts")
+    no_check, no_inference = check.reasons(problems, frame["external"])
+    channel.send(
+        "checker",
+        check.phase(no_check, lambda: check.check(path, walk.size, lambda: stubs.without_tensors(buf, walk))),
+    )
+    clock.stop("checker")
+    if not no_inference and len(small) > check.INFER_BYTES:
+        no_inference = f"the model without its values is larger than {check.INFER_BYTES >> 20} MiB"
+    channel.send("shapes", check.phase(no_inference, lambda: check.infer(small)))
+    clock.stop("shapes")
+    return clock.phases
+
+
+class _Clock:
+    """Milliseconds between phases."""
+
+    def __init__(self) -> None:
+        self.phases: dict[str, float] = {}
+        self._last = time.perf_counter()
+
+    def stop(self, phase: str) -> None:
+        now = time.perf_counter()
+        self.phases[phase] = (now - self._last) * 1000
+        self._last = now
+
+
+class _Silent:
+    """A channel to nowhere, for preload."""
+
+    def send(self, frame_type: str, body: dict[str, Any]) -> None:
+        """Drop a frame."""
+
+    def data(self, payload: bytes | memoryview) -> None:
+        """Drop bytes."""
+
+
+def preload() -> None:
+    """Run all phases once over a built-in model and once into an error, so that nothing is set up lazily later."""
+    value = onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1])
+    result = onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [1])
+    graph = onnx.helper.make_graph([onnx.helper.make_node("Relu", ["x"], ["y"])], "g", [value], [result])
+    model = onnx.helper.make_model(graph, ir_version=8, opset_imports=[onnx.helper.make_opsetid("", 13)])
+    whole = model.SerializeToString()
+    bundle = Bundle("model.onnx", {}, frozenset(), frozenset())
+    examine(whole, Path(MODEL_DIR, "preload"), bundle, DEFAULT_LIMITS, _Silent())  # by path: the way into an error
+    check.phase("", lambda: onnx.checker.check_model(whole))
+    check.phase("", lambda: check.infer(whole + b"\xff"))

@@ -1,0 +1,83 @@
+"""Copies of a model without its large values: what protobuf, the checker and shape inference get.
+
+Parsing a model copies all weights, shape inference four times. Both only want shapes and types, so
+the copies leave out values of BIG_VALUES bytes and more; the walk has judged them already. The
+lengths of the messages around are rewritten in the width that they had (a padded varint, which
+every parser takes), so that no byte elsewhere moves into another field.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sandbox.wire import Walk
+from sandbox.wire_tensor import Buffer, MalformedError, TensorRecord, skip, varint
+
+_VALUES: Final = frozenset({4, 5, 6, 7, 9, 10, 11})
+_DIMS_AND_PLACE: Final = frozenset({1, 13, 14})
+_ZERO_DIM: Final = b"\x08\x00"
+
+
+def _ignore(_code: str, _offset: int, _message: str) -> None:
+    """Problems were noted by the walk already."""
+
+
+def _stub(buf: Buffer, tensor: TensorRecord, *, empty: bool) -> bytes:
+    """Return the tensor without values; ``empty`` also makes its shape [0], which the checker takes for whole."""
+    dropped = _VALUES | _DIMS_AND_PLACE if empty else _VALUES
+    kept = [_ZERO_DIM] if empty else []
+    pos = tensor.start
+    while pos < tensor.stop:
+        here = pos
+        tag, pos = varint(buf, pos, tensor.stop, _ignore)
+        pos = skip(buf, tag & 7, pos, tensor.stop, _ignore)
+        if tag >> 3 not in dropped:
+            kept.append(buf[here:pos])
+    return b"".join(kept)
+
+
+def _length_before(buf: Buffer, start: int, length: int) -> tuple[int, int]:
+    """Return (position, width) of the length field that ends right before a message's body at ``start``."""
+    for width in range(1, 6):
+        try:
+            value, following = varint(buf, start - width, start, _ignore)
+        except MalformedError:
+            continue
+        if following == start and value == length:
+            return start - width, width
+    raise MalformedError("wire/malformed", start, "no length before a message")
+
+
+def _padded(value: int, width: int) -> bytes:
+    return bytes((value >> 7 * i & 0x7F) | (0x80 if i < width - 1 else 0) for i in range(width))
+
+
+def without_values(buf: Buffer, walk: Walk) -> bytes:
+    """Return the model with shapes and types but without large values."""
+    return _rebuild(buf, walk, empty=False)
+
+
+def without_tensors(buf: Buffer, walk: Walk) -> bytes:
+    """Return the model with large tensors made empty, for a checker that cannot hold the whole."""
+    return _rebuild(buf, walk, empty=True)
+
+
+def _rebuild(buf: Buffer, walk: Walk, *, empty: bool) -> bytes:
+    edits: list[tuple[int, int, bytes]] = []
+    shrunk: dict[tuple[int, int], int] = {}
+    for tensor, around in walk.big:
+        stub = _stub(buf, tensor, empty=empty)
+        edits.append((tensor.start, tensor.stop, stub))
+        lost = tensor.stop - tensor.start - len(stub)
+        for message in (*around, (tensor.start, tensor.stop)):
+            shrunk[message] = shrunk.get(message, 0) + lost
+    for (start, stop), lost in shrunk.items():
+        at, width = _length_before(buf, start, stop - start)
+        edits.append((at, at + width, _padded(stop - start - lost, width)))
+    pieces: list[bytes] = []
+    pos = 0
+    for start, stop, replacement in sorted(edits):
+        pieces += [buf[pos:start], replacement]
+        pos = stop
+    pieces.append(buf[pos : walk.size])
+    return b"".join(pieces)

@@ -1,0 +1,275 @@
+"""Everything that ``run`` asks of onnxruntime: options, session, schema, and what its errors mean.
+
+Defaults and their reasons (design, section 6; measured facts): one thread and no spinning for
+repeatable results, no arena for a predictable resident set, no memory pattern because shapes vary,
+never profiling, only the ONNX parser (bytes with ``ORTM`` at offset 4 otherwise go to another one),
+loading by path so that external data resolves beside the model.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from typing import Any, Final
+
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # read at import: it would start a thread and write files
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+from onnx import helper
+
+from sandbox.interface import RuntimeValue, runtime_value
+from sandbox.messages import RefusedError, clip, text_of
+
+_SILENT: Final = 4
+ort.set_default_logger_severity(_SILENT)
+
+CPU: Final = "CPUExecutionProvider"
+LOCALE: Final = "en_US.UTF-8"
+"""What onnxruntime's StringNormalizer asks the C library for."""
+MAX_THREADS: Final = 256
+LEVELS: Final = {
+    "disable": ort.GraphOptimizationLevel.ORT_DISABLE_ALL,
+    "basic": ort.GraphOptimizationLevel.ORT_ENABLE_BASIC,
+    "extended": ort.GraphOptimizationLevel.ORT_ENABLE_EXTENDED,
+    "all": ort.GraphOptimizationLevel.ORT_ENABLE_ALL,
+}
+FIXED_ENTRIES: Final = {
+    "session.load_model_format": "ONNX",
+    "session.intra_op.allow_spinning": "0",
+    "session.inter_op.allow_spinning": "0",
+    "session.record_ep_graph_assignment_info": "1",
+}
+ALLOWED_ENTRIES: Final = frozenset({
+    "session.set_denormal_as_zero", "session.disable_prepacking", "session.disable_quant_qdq",
+    "session.disable_double_qdq_remover", "session.disable_qdq_constant_folding",
+    "session.enable_quant_qdq_cleanup", "session.qdqisint8allowed", "session.x64quantprecision",
+    "session.disable_aot_function_inlining", "session.disable_cpu_ep_fallback", "session.dynamic_block_base",
+    "session.force_spinning_stop", "session.function_expansion_node_limit",
+    "session.function_expansion_byte_limit", "session.strict_shape_type_inference",
+    "session.allow_released_opsets_only", "session.graph_optimizations_loop_level",
+    "session.use_deterministic_compute", "session.use_device_allocator_for_initializers",
+    "session.qdq_matmulnbits_accuracy_level", "session.enable_dq_matmulnbits_fusion",
+    "optimization.enable_gelu_approximation", "optimization.enable_cast_chain_elimination",
+    "optimization.disable_specified_optimizers", "optimization.constant_folding_max_output_size_in_bytes",
+    "mlas.disable_kleidiai", "mlas.use_lut_gemm", "mlas.qnbit.force_fp32",
+})  # fmt: skip
+"""Session entries a profile may set: none of them writes a file, loads a library, starts a profile,
+or changes the parser or the thread count."""
+
+_MEMORY: Final = re.compile(
+    r"bad_alloc|failed to allocate memory|bad allocation|cannot allocate memory|out of memory"
+    r"|std::length_error|cannot create std::vector larger than max_size",
+    re.IGNORECASE,
+)
+_UNSUPPORTED: Final = re.compile(
+    r"could not find an implementation for|is not a registered function/op|no op registered for"
+    r"|kernel not found|not implemented|is under development and support for this is limited"
+    r"|unsupported model ir version|no opset import for domain|no schema registered for"
+    r"|is not currently registered or supported",
+    re.IGNORECASE,
+)
+
+
+def provider_plan(profile: dict[str, Any], available: Sequence[str]) -> tuple[list[str], str]:
+    """Return (providers, note) for a profile and the providers of this build.
+
+    Raises RefusedError ``load/provider-unavailable`` when one is missing and no fallback is allowed.
+    """
+    requested = [str(name) for name in profile.get("providers") or [CPU]]
+    missing = [name for name in requested if name not in available]
+    if not missing:
+        return requested, "used_cpu_fallback=false"
+    if not profile.get("allow_cpu_fallback", False):
+        message = f"{', '.join(missing)} is not in this onnxruntime build, which has {', '.join(available)}"
+        raise RefusedError("load/provider-unavailable", missing[0], message)
+    selected = [name for name in requested if name in available]
+    if CPU not in selected:
+        selected.append(CPU)
+    return selected, f"requested_provider={missing[0]} selected_provider={selected[0]} used_cpu_fallback=true"
+
+
+def check_profile(profile: dict[str, Any]) -> str:
+    """Return a note on the profile's threads and entries. Raises RefusedError ``load/profile-bounds``."""
+    for key in ("intra_op_threads", "inter_op_threads"):
+        count = profile.get(key, 1)
+        if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MAX_THREADS:
+            message = f"{count!r} where 1 to {MAX_THREADS} threads are allowed"
+            raise RefusedError("load/profile-bounds", f"profile.{key}", message)
+    if profile.get("optimisation", "all") not in LEVELS:
+        raise RefusedError("load/profile-bounds", "profile.optimisation", f"one of {', '.join(LEVELS)}")
+    for key, value in (profile.get("session_entries") or {}).items():
+        if key not in ALLOWED_ENTRIES or not isinstance(value, str):
+            message = f"{clip(str(key), 200)} may not be set by a profile"
+            raise RefusedError("load/profile-bounds", "profile.session_entries", message)
+    return f"{profile.get('intra_op_threads', 1)} intra-op, {profile.get('inter_op_threads', 1)} inter-op threads"
+
+
+def session_entries(profile: dict[str, Any], providers: Sequence[str]) -> dict[str, str]:
+    """Return all session entries of a run: the profile's, and over them the fixed ones."""
+    entries = {str(key): str(value) for key, value in (profile.get("session_entries") or {}).items()}
+    if CPU not in providers and not profile.get("allow_cpu_fallback", False):
+        entries["session.disable_cpu_ep_fallback"] = "1"  # a silent fallback would be another runtime
+    return entries | FIXED_ENTRIES
+
+
+def new_options() -> Any:
+    """Return silent SessionOptions that write nothing."""
+    options = ort.SessionOptions()
+    options.log_severity_level = _SILENT
+    options.enable_profiling = False
+    return options
+
+
+def plan_memory(options: Any) -> None:
+    """Switch off the arena and the memory pattern."""
+    options.enable_cpu_mem_arena = False
+    options.enable_mem_pattern = False
+
+
+def apply_options(options: Any, profile: dict[str, Any], entries: dict[str, str], *, optimised: bool) -> None:
+    """Set threads, order, optimisation level and entries. Raises RefusedError ``load/options-refused``."""
+    try:
+        options.intra_op_num_threads = int(profile.get("intra_op_threads", 1))
+        options.inter_op_num_threads = int(profile.get("inter_op_threads", 1))
+        options.execution_mode = ort.ExecutionMode.ORT_SEQUENTIAL
+        options.graph_optimization_level = LEVELS[profile.get("optimisation", "all") if optimised else "disable"]
+        for key, value in entries.items():
+            options.add_session_config_entry(key, value)
+    except Exception as error:
+        raise RefusedError("load/options-refused", "profile.session_entries", text_of(str(error))) from error
+
+
+def create(path: str, options: Any, providers: Sequence[str]) -> Any:
+    """Return an InferenceSession for the model at ``path``, without onnxruntime's own silent fallback.
+
+    Raises RefusedError with the code of :func:`classify`.
+    """
+    try:
+        return ort.InferenceSession(path, options, providers=list(providers), enable_fallback=0)
+    except MemoryError as error:
+        raise RefusedError(
+            "resources/memory-limit", "model", "the model does not load in the memory limit"
+        ) from error
+    except Exception as error:
+        code, message = classify(error)
+        raise RefusedError(code, "model", message) from error
+
+
+def classify(error: Exception) -> tuple[str, str]:
+    """Return (finding code, text) for an error of session creation, by its type and words."""
+    text, kind = text_of(str(error)), type(error).__name__
+    if is_memory_error(error):
+        return "resources/memory-limit", text
+    if _facts.get("locale", LOCALE) != LOCALE and "Failed to construct locale" in text:
+        return "load/locale-missing", text  # the host's fault, not the model's
+    if kind == "NotImplemented" or _UNSUPPORTED.search(text):
+        return "load/unsupported-operator", text
+    if kind in {"InvalidGraph", "InvalidProtobuf"}:
+        return "load/invalid-model", text
+    return "load/failed", text
+
+
+def is_memory_error(error: Exception) -> bool:
+    """Say whether onnxruntime's error means that memory was refused."""
+    return isinstance(error, MemoryError) or bool(_MEMORY.search(str(error)))
+
+
+def available_providers() -> list[str]:
+    """Return the execution providers of this onnxruntime build."""
+    return [str(name) for name in ort.get_available_providers()]
+
+
+def inputs_of(session: Any) -> list[RuntimeValue]:
+    """Return the required and optional inputs in graph order, without overridable initializers."""
+    return [runtime_value(node.name, node.type, node.shape) for node in session.get_inputs()]
+
+
+def overridables_of(session: Any) -> list[RuntimeValue]:
+    """Return the initializers that a caller may replace."""
+    return [runtime_value(node.name, node.type, node.shape) for node in session.get_overridable_initializers()]
+
+
+def outputs_of(session: Any) -> list[RuntimeValue]:
+    """Return the outputs in graph order."""
+    return [runtime_value(node.name, node.type, node.shape) for node in session.get_outputs()]
+
+
+_CLASSES: Final = ("avx512_vnni", "avx512f", "avx2", "sse4_2", "asimddp", "asimd")
+_facts: dict[str, str] = {}
+
+
+def _cpu_class() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+            flags = set(file.read(1 << 16).split())
+    except OSError:
+        return "unknown"
+    return next((name for name in _CLASSES if name in flags), "unknown")
+
+
+def runtime_facts() -> dict[str, str]:
+    """Return versions, build and CPU feature class of this runtime; gathered once, before the fork."""
+    if not _facts:
+        _facts.update({
+            "onnxruntime": ort.__version__,
+            "build": clip(ort.get_build_info()),
+            "numpy": np.__version__,
+            "available_providers": ",".join(available_providers()),
+            "cpu_class": _cpu_class(),
+        })  # fmt: skip
+    return dict(_facts)
+
+
+def _tiny_model() -> bytes:
+    """A built-in model: float32 ``x`` [n,4] to ``p`` [n,3]."""
+    value, floats = helper.make_tensor_value_info, onnx.TensorProto.FLOAT
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["y"]),
+        helper.make_node("Add", ["y", "b"], ["sum"]),
+        helper.make_node("Softmax", ["sum"], ["p"], axis=-1),
+    ]
+    weights = [
+        helper.make_tensor("w", floats, [4, 3], [0.5] * 12),
+        helper.make_tensor("b", floats, [3], [0.5] * 3),
+    ]
+    return _model(nodes, [value("x", floats, ["n", 4])], [value("p", floats, ["n", 3])], weights)
+
+
+def _text_model() -> bytes:
+    value, texts = helper.make_tensor_value_info, onnx.TensorProto.STRING
+    nodes = [helper.make_node("StringNormalizer", ["words"], ["plain"], case_change_action="LOWER")]
+    return _model(nodes, [value("words", texts, ["m"])], [value("plain", texts, ["m"])], [])
+
+
+def _model(nodes: list[Any], inputs: list[Any], outputs: list[Any], weights: list[Any]) -> bytes:
+    graph = helper.make_graph(nodes, "warm", inputs, outputs, weights)
+    model = helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 13)])
+    return bytes(model.SerializeToString())
+
+
+def _warm(model: bytes) -> Any:
+    options = new_options()
+    plan_memory(options)
+    apply_options(options, {}, session_entries({}, [CPU]), optimised=True)
+    return ort.InferenceSession(model, options, providers=[CPU], enable_fallback=0)
+
+
+def preload() -> Any:
+    """Create sessions of built-in models, so that a job finds everything warm; return the first.
+
+    StringNormalizer's kernel asks glibc for the locale en_US.UTF-8; glibc keeps what it has loaded,
+    and a job's private root does not hold it. Where the host has no such locale the kernel cannot be
+    made anywhere, and the runtime facts say so.
+    """
+    runtime_facts()
+    warm = _warm(_tiny_model())
+    try:
+        _warm(_text_model()).run(None, {"words": np.array(["A"], object)})
+    except Exception:  # noqa: BLE001 - a host without the locale; the type is onnxruntime's own
+        _facts["locale"] = f"{LOCALE} is not installed"
+    else:
+        _facts["locale"] = LOCALE
+    return warm

@@ -1,0 +1,188 @@
+"""Which probes are made, with which values, and which of them the manifest allows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sandbox.interface import RuntimeValue, parse
+from sandbox.probes import Probe, plan, ports, stretch
+
+pytestmark = pytest.mark.unit
+
+BATCH = {"batch": {"min": 1, "max": 32}}
+
+
+def value(
+    name: str, spelling: str = "tensor(float)", shape: tuple[int | str, ...] | None = ("batch", 4)
+) -> RuntimeValue:
+    return RuntimeValue(name, parse(spelling), shape)
+
+
+def made(
+    inputs: list[RuntimeValue],
+    declared: list[dict[str, Any]],
+    dims: dict[str, dict[str, int]],
+    golden: dict[str, Any] | None = None,
+    max_elements: int = 10_000,
+    seed: str = "ab",
+) -> dict[str, Probe]:
+    found = ports(inputs, declared, golden or {})
+    assert found is not None
+    return {probe.name: probe for probe in plan(found, dims, seed=seed, max_elements=max_elements)}
+
+
+FEATURES: dict[str, Any] = {"name": "features", "dtype": "float32", "shape": ["batch", 4], "range": [0.25, 1.0]}
+
+
+def test_declared_range_and_dims_make_probes_inside_the_domain() -> None:
+    probes = made([value("features")], [FEATURES], BATCH)
+    inside = [name for name, probe in probes.items() if probe.in_domain]
+    assert inside == [
+        "probe:ones", "probe:low", "probe:high", "probe:mid", "probe:random-0", "probe:random-1",
+        "probe:dim-min:batch", "probe:dim-max:batch",
+    ]  # fmt: skip
+    assert (probes["probe:low"].feeds["features"] == 0.25).all()
+    assert (probes["probe:mid"].feeds["features"] == 0.625).all()
+    assert probes["probe:dim-max:batch"].feeds["features"].shape == (32, 4)
+    for name in inside:
+        array = probes[name].feeds["features"]
+        assert array.dtype == np.float32
+        assert ((array >= 0.25) & (array <= 1)).all()
+
+
+def test_what_is_outside_comes_last_and_is_marked() -> None:
+    probes = list(made([value("features")], [FEATURES], BATCH).values())
+    outside = [probe.name for probe in probes if not probe.in_domain]
+    assert outside == [
+        "probe:zeros", "probe:dim-zero:batch", "probe:dim-over:batch", "probe:nan", "probe:inf",
+        "probe:float-max", "probe:float-lowest",
+    ]  # fmt: skip
+    assert [probe.in_domain for probe in probes] == sorted((probe.in_domain for probe in probes), reverse=True)
+    by_name = {probe.name: probe for probe in probes}
+    assert by_name["probe:dim-zero:batch"].feeds["features"].shape == (0, 4)
+    assert by_name["probe:dim-over:batch"].feeds["features"].shape == (33, 4)
+    assert np.isnan(by_name["probe:nan"].feeds["features"]).all()
+
+
+def test_without_declarations_nothing_is_inside_the_domain() -> None:
+    probes = made([value("features")], [], {}, {"features": np.ones((2, 4), np.float32)})
+    assert probes
+    assert not any(probe.in_domain for probe in probes.values())
+
+
+def test_an_unknown_dimension_is_not_inside_the_domain() -> None:
+    declared = [{"name": "x", "dtype": "float32", "shape": ["?", 4], "range": [0, 1]}]
+    probes = made([value("x", shape=("?", 4))], declared, {})
+    assert not any(probe.in_domain for probe in probes.values())
+
+
+def test_an_input_without_a_range_is_held_at_its_golden_value() -> None:
+    declared = [FEATURES, {"name": "rate", "dtype": "int64", "shape": []}]
+    inputs = [value("features"), value("rate", "tensor(int64)", None)]
+    probes = made(inputs, declared, BATCH, {"features": np.ones((1, 4), np.float32), "rate": np.array(16000)})
+    assert probes["probe:low"].in_domain
+    assert probes["probe:low"].feeds["rate"] == 16000
+    without = made(inputs, declared, BATCH, {})
+    assert not any(probe.in_domain for probe in without.values())
+
+
+def test_golden_rows_are_repeated_to_the_largest_batch() -> None:
+    declared = [{"name": "ids", "dtype": "int64", "shape": ["batch"]}]
+    probes = made([value("ids", "tensor(int64)", ("batch",))], declared, BATCH, {"ids": np.array([7, 8, 9])})
+    assert probes["probe:dim-max:batch"].in_domain
+    assert probes["probe:dim-max:batch"].feeds["ids"].tolist() == ([7, 8, 9] * 11)[:32]
+
+
+def test_several_dimensions_are_probed_alone_and_together() -> None:
+    dims = {"batch": {"min": 1, "max": 3}, "length": {"min": 2, "max": 5}}
+    declared = [{"name": "x", "dtype": "float32", "shape": ["batch", "length"], "range": [0, 1]}]
+    probes = made([value("x", shape=("batch", "length"))], declared, dims)
+    shapes = {name.removeprefix("probe:"): probe.feeds["x"].shape for name, probe in probes.items()}
+    assert shapes["dim-max:batch"] == (3, 2)
+    assert shapes["dim-max:length"] == (1, 5)
+    assert (shapes["dims-min"], shapes["dims-max"]) == ((1, 2), (3, 5))
+
+
+def test_a_dimension_that_may_be_zero_is_not_probed_outside_at_zero() -> None:
+    probes = made([value("features")], [FEATURES], {"batch": {"min": 0, "max": 2}})
+    assert probes["probe:dim-min:batch"].in_domain
+    assert "probe:dim-zero:batch" not in probes
+
+
+@pytest.mark.parametrize(
+    ("spelling", "limits", "low", "high"),
+    [
+        ("tensor(int8)", [-1000.0, 1000.0], -128, 127),
+        ("tensor(uint8)", [0.5, 9.5], 1, 9),
+        ("tensor(uint64)", [0.0, 2.0**70], 0, 2**64 - 1),
+        ("tensor(bool)", [0.0, 1.0], 0, 1),
+        ("tensor(float16)", [-1e9, 1e9], -65504, 65504),
+    ],
+)
+def test_ranges_are_cut_to_the_element_type(spelling: str, limits: list[float], low: float, high: float) -> None:
+    port = value("x", spelling, (3,))
+    probes = made([port], [{"name": "x", "dtype": port.type.dtype, "shape": [3], "range": limits}], {})
+    assert probes["probe:low"].feeds["x"].tolist() == [low] * 3
+    assert probes["probe:high"].feeds["x"].tolist() == [high] * 3
+
+
+def test_a_range_without_a_whole_number_makes_no_integer_probe() -> None:
+    declared = [{"name": "x", "dtype": "int32", "shape": [3], "range": [0.2, 0.8]}]
+    probes = made([value("x", "tensor(int32)", (3,))], declared, {})
+    assert not any(probe.in_domain for probe in probes.values())
+
+
+def test_integers_get_no_nan() -> None:
+    probes = made([value("x", "tensor(int32)", (3,))], [], {})
+    assert list(probes) == ["probe:zeros", "probe:ones"]
+
+
+@pytest.mark.parametrize(
+    "spelling", ["tensor(bfloat16)", "tensor(float8e5m2)", "tensor(float8e8m0)", "tensor(double)"]
+)
+def test_every_floating_type_has_probes(spelling: str) -> None:
+    probes = made([value("x", spelling, (2,))], [], {})
+    assert np.isnan(probes["probe:nan"].feeds["x"].astype(np.float32)).all()
+
+
+def test_a_probe_beyond_max_elements_is_left_out() -> None:
+    probes = made([value("features")], [FEATURES], BATCH, max_elements=31 * 4)
+    assert "probe:low" in probes
+    assert "probe:dim-max:batch" not in probes
+
+
+@pytest.mark.parametrize("spelling", ["seq(tensor(float))", "optional(tensor(float))", "map(int64,tensor(float))"])
+def test_an_input_that_is_no_tensor_means_no_probes(spelling: str) -> None:
+    assert ports([value("x", spelling)], [], {}) is None
+
+
+def test_a_string_input_is_held_or_nothing_is_probed() -> None:
+    inputs = [value("x", "tensor(string)", (1,)), value("features")]
+    assert made(inputs, [FEATURES], BATCH) == {}
+    golden = {"x": np.array(["a"], object), "features": np.ones((1, 4), np.float32)}
+    assert made(inputs, [FEATURES], BATCH, golden)["probe:low"].feeds["x"].tolist() == ["a"]
+
+
+def test_no_inputs_no_probes() -> None:
+    assert list(plan([], {}, seed="0", max_elements=10)) == []
+
+
+def test_the_seed_decides_the_random_probes() -> None:
+    def drawn(seed: str) -> list[float]:
+        probe = made([value("features")], [FEATURES], BATCH, seed=seed)["probe:random-0"]
+        return list(probe.feeds["features"].ravel().tolist())
+
+    assert drawn("01") == drawn("01")
+    assert drawn("01") != drawn("02")
+    both = made([value("features")], [FEATURES], BATCH)
+    assert (both["probe:random-0"].feeds["features"] != both["probe:random-1"].feeds["features"]).any()
+
+
+def test_stretching_an_empty_golden_is_not_possible() -> None:
+    assert stretch(np.zeros((0, 2)), (3, 2)) is None
+    repeated = stretch(np.array([[1, 2]]), (2, 3))
+    assert repeated is not None
+    assert repeated.tolist() == [[1, 2, 1], [1, 2, 1]]
