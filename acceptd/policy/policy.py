@@ -82,9 +82,9 @@ class OpsetTable(Table):
     """Ranges of IR version and of the default domain's opset, both ends included."""
 
     ir_min: Number = 3
-    ir_max: Number = 13
+    ir_max: Number = 14
     min: Number = 1
-    max: Number = 26
+    max: Number = 28
 
 
 class ParityTable(Table):

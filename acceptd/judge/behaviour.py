@@ -1,0 +1,170 @@
+"""How the model behaves when it runs: outputs as declared, repeats, optimisation, probes. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from acceptd.evidence import Case, JobRecord, Named, OutputStats, SequenceRef, TensorRef, Vectors
+from acceptd.judge.finding import Finding
+from acceptd.judge.jobs import place
+from acceptd.judge.parity import RANKED
+from acceptd.judge.stages import required_cases
+from acceptd.judge.words import from_job, make
+from acceptd.policy.manifest import DimBounds, Manifest, ModelSpec, OutputSpec
+
+PROBE = "probe:"
+
+
+def cases(manifest: Manifest, model: ModelSpec, record: JobRecord, vectors: Vectors | None) -> Iterator[Finding]:
+    """Yield what the inferences of one run show, beside what the comparer measures."""
+    owed = required_cases(model, vectors)
+    sizes = _golden_sizes(model, vectors)
+    seen: set[tuple[str, int]] = set()
+    ranged = any(one.range is not None for one in model.inputs)
+    for case in record.cases:
+        where = f"{place(record)}: {case.set}"
+        key = (case.set, case.repeat)
+        probe = case.set.startswith(PROBE) and key not in owed
+        if vectors is None and not probe:
+            continue  # what was ordered is not known; the missing stage decides
+        if (not probe and key not in owed) or key in seen:
+            yield make(
+                "run/unexpected-case", "run", where, f"repeat {case.repeat} was never ordered, or came twice"
+            )
+            continue
+        seen.add(key)
+        for problem in case.problems:
+            if probe and not (case.in_domain and manifest.declared):
+                continue  # nobody promised anything there
+            yield from_job(problem.code, "run", f"{where}: {problem.where}", problem.message)
+        if probe:
+            yield from _probe(manifest, model, case, where, ranged=ranged)
+        elif case.error:
+            yield _failed(record, where, case)
+        elif manifest.declared:
+            yield from _outputs(manifest, model, case, where, sizes.get(case.set, {}))
+
+
+def _failed(record: JobRecord, where: str, case: Case) -> Finding:
+    if record.variant == "unoptimised":
+        return make("behaviour/unoptimised-failed", "run", where, case.error)
+    return make("run/failed", "run", where, case.error)
+
+
+def _probe(manifest: Manifest, model: ModelSpec, case: Case, where: str, *, ranged: bool) -> Iterator[Finding]:
+    """In-domain means: a person declared it. A job's own word counts only for a declared manifest."""
+    inside = case.in_domain and manifest.declared
+    if case.error:
+        code = "behaviour/probe-error" if inside else "behaviour/probe-error-outside"
+        yield make(code, "run", where, case.error)
+        return
+    if not inside:
+        return
+    if case.finite is False and ranged:
+        message = "an input inside the declared ranges gave an output that is not finite"
+        yield make("behaviour/probe-non-finite", "run", where, message)
+    yield from _outputs(manifest, model, case, where, {})
+
+
+def _golden_sizes(model: ModelSpec, vectors: Vectors | None) -> dict[str, dict[str, int]]:
+    """Return by set what the golden inputs bind the declared dimension names to."""
+    result: dict[str, dict[str, int]] = {}
+    for golden in vectors.sets if vectors is not None else []:
+        if golden.model != model.name:
+            continue
+        inputs = {value.name: value for value in model.inputs}
+        bound: dict[str, int] = {}
+        for index, named in enumerate(golden.inputs):
+            spec = inputs.get(named.name) or (model.inputs[index] if index < len(model.inputs) else None)
+            if spec is not None and spec.shape is not None and isinstance(named.value, TensorRef):
+                for dim, size in zip(spec.shape, named.value.shape, strict=False):
+                    if isinstance(dim, str) and dim != "?":
+                        bound.setdefault(dim, size)
+        result[golden.name] = bound
+    return result
+
+
+def _outputs(
+    manifest: Manifest, model: ModelSpec, case: Case, where: str, sizes: dict[str, int]
+) -> Iterator[Finding]:
+    """Hold the outputs of one inference against the declared ones: number, names, dtype, shape."""
+    names = [output.name for output in model.outputs]
+    given = [named.name for named in case.outputs]
+    if names != given and (any(given) or len(given) != len(names)):
+        message = f"declared {names[:16]}, the run gave {given[:16]}"
+        yield make("behaviour/output-count", "run", where, message)
+        return
+    bound = dict(sizes)
+    for output, named in zip(model.outputs, case.outputs, strict=True):
+        yield from _output(output, named, manifest.dims, bound, f"{where}: {output.name}")
+
+
+def _output(
+    output: OutputSpec, named: Named, dims: dict[str, DimBounds], bound: dict[str, int], where: str
+) -> Iterator[Finding]:
+    value = named.value
+    kind = value.kind
+    if kind != output.type and output.type != "optional":
+        yield make("behaviour/output-dtype", "run", where, f"declared is a {output.type}, the run gave a {kind}")
+        return
+    if isinstance(value, SequenceRef):
+        wrong = {item.dtype for item in value.items if isinstance(item, TensorRef)} - {output.dtype}
+        if wrong:
+            message = f"declared is a sequence of {output.dtype}, the run gave {', '.join(sorted(wrong))}"
+            yield make("behaviour/output-dtype", "run", where, message)
+        return
+    if not isinstance(value, TensorRef):
+        return
+    if value.dtype != output.dtype:
+        yield make("behaviour/output-dtype", "run", where, f"declared {output.dtype}, the run gave {value.dtype}")
+    if output.shape is None:
+        return
+    fault = shape_fault(output.shape, value.shape, dims, bound)
+    if fault:
+        shows = {"declared": list(output.shape), "got": list(value.shape)}
+        yield make("behaviour/output-shape", "run", where, fault, shows)
+
+
+def shape_fault(
+    declared: Sequence[int | str], got: Sequence[int], dims: dict[str, DimBounds], bound: dict[str, int]
+) -> str:
+    """Return how a real shape breaks the declared one, or an empty string. Binds names in ``bound``."""
+    if len(declared) != len(got):
+        return f"declared is rank {len(declared)}, the run gave rank {len(got)}"
+    for axis, (dim, size) in enumerate(zip(declared, got, strict=True)):
+        if isinstance(dim, int):
+            if dim != size:
+                return f"axis {axis} is declared {dim}, the run gave {size}"
+        elif dim != "?":
+            limits = dims.get(dim)
+            if limits is not None and not limits.min <= size <= limits.max:
+                return f"axis {axis} ({dim}) is {size}, outside {limits.min} to {limits.max}"
+            if bound.setdefault(dim, size) != size:
+                return f"axis {axis} ({dim}) is {size}; elsewhere in the same run {dim} is {bound[dim]}"
+    return ""
+
+
+def comparisons(manifest: Manifest, rows: Sequence[OutputStats], insensitive: Sequence[str]) -> Iterator[Finding]:
+    """Yield what repeats, the run without optimisation, and constant outputs say."""
+    kinds = {(model.name, output.name): output.kind for model in manifest.models for output in model.outputs}
+    for row in rows:
+        where = f"{row.model}: {row.set}: {row.output}"
+        shows = {
+            "max_abs": row.max_abs,
+            "index": row.worst_index[:16],
+            "first": row.worst_expected,
+            "second": row.worst_got,
+        }
+        if row.against == "repeat" and (not row.comparable or row.exceeding):
+            message = row.note or f"{row.exceeding} of {row.n} elements differ between two runs on one input"
+            yield make("behaviour/nondeterministic", "compare", where, message, shows)
+        elif row.against == "unoptimised":
+            if row.comparable and row.top1_mismatches and kinds.get((row.model, row.output)) in RANKED:
+                message = f"{row.top1_mismatches} of {row.top1_total} rows change their top class"
+                yield make("behaviour/optimisation-class-change", "compare", where, message, shows)
+            elif not row.comparable or row.exceeding:
+                message = row.note or f"{row.exceeding} of {row.n} elements beyond the tolerance"
+                yield make("behaviour/optimisation-differs", "compare", where, message, shows)
+    for output in insensitive:
+        message = "the same output for all different inputs that were tried"
+        yield make("vectors/insensitive", "compare", output, message)

@@ -1,0 +1,72 @@
+"""The registry of finding codes, and which severities a policy may not touch.
+
+A code that a job of the cell names and that is not here is itself a finding
+(``sandbox/unknown-code``); it never passes unseen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from acceptd.judge import (
+    codes_cell,
+    codes_outcome,
+    codes_run,
+    codes_schema,
+    codes_seal,
+    codes_structure,
+    codes_wire,
+    codes_word,
+)
+from acceptd.judge.code import Code
+from acceptd.judge.finding import SEVERITY_ORDER, Severity
+
+CODES: Final[Mapping[str, Code]] = MappingProxyType(
+    codes_seal.TABLE
+    | codes_word.TABLE
+    | codes_cell.TABLE
+    | codes_wire.TABLE
+    | codes_structure.TABLE
+    | codes_schema.TABLE
+    | codes_run.TABLE
+    | codes_outcome.TABLE
+)
+
+TRUSTED_GROUPS: Final = frozenset({"seal", "cell", "policy", "contract", "parity", "placement"})
+"""Groups that only the trusted side speaks of. A job that names one of them breaks the protocol."""
+
+_UNTOUCHABLE_GROUPS: Final = frozenset({"cell", "policy"})
+_NOT_LOWERED_GROUPS: Final = frozenset({"sandbox", "resources"})
+_NOT_LOWERED: Final = frozenset(
+    {
+        "run/crash",
+        "run/unexpected-case",
+        "manifest/team-mismatch",
+        "manifest/reserved-version",
+        "external-data/path-escape",
+        "external-data/names-forbidden-file",
+        "wire/disagrees",
+    }
+)
+
+
+def group(code: str) -> str:
+    """Return the part of a code before the slash."""
+    return code.partition("/")[0]
+
+
+def may_override(code: str, severity: Severity) -> bool:
+    """Say whether a policy's ``[severity]`` may give ``code`` this severity.
+
+    Codes of the groups ``cell`` and ``policy`` speak about the host and the policy, not the model:
+    raising one would blame the model, lowering one would hide that nothing was measured. What
+    shows a taken-over job, an attack on the walls or the limits, or a false identity may be raised
+    but not lowered.
+    """
+    if group(code) in _UNTOUCHABLE_GROUPS:
+        return severity == CODES[code].severity
+    if group(code) in _NOT_LOWERED_GROUPS or code in _NOT_LOWERED:
+        return SEVERITY_ORDER[severity] <= SEVERITY_ORDER[CODES[code].severity]
+    return True

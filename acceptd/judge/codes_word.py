@@ -1,0 +1,173 @@
+"""Codes of what people wrote: manifest, policy, contract."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from acceptd.judge.code import Code, Table
+
+TABLE: Final[Table] = {
+    "manifest/datetime": Code(
+        "reject",
+        "team",
+        "bundle.toml holds a TOML date or time; the manifest has none.",
+        "Write it as a string in quotes.",
+    ),
+    "manifest/file-missing": Code(
+        "reject",
+        "team",
+        "bundle.toml names a model file that is not in the bundle.",
+        "Add the file, or correct models.file.",
+    ),
+    "manifest/inferred": Code(
+        "hold",
+        "team",
+        "The bundle has no bundle.toml; its interface was inferred from the model, so nothing in it was "
+        "promised by a person.",
+        "Add a bundle.toml, or have a reviewer approve what was inferred.",
+    ),
+    "manifest/invalid": Code(
+        "reject",
+        "team",
+        "bundle.toml is not of the documented form.",
+        "Correct the named key; the JSON Schema of bundle.toml is shipped with acceptd.",
+    ),
+    "manifest/invalid-range": Code(
+        "reject",
+        "team",
+        "A declared range has its ends the wrong way round, or an end that is no finite number.",
+        "Give range as [lowest, highest].",
+    ),
+    "manifest/labels-width": Code(
+        "reject",
+        "team",
+        "The number of labels differs from the declared width of the output.",
+        "List one label for each class, in class order.",
+    ),
+    "manifest/lock-mismatch": Code(
+        "reject",
+        "team",
+        "A file has another size or SHA-256 than the [files] lock says.",
+        "Write the lock again after the last change to the files.",
+    ),
+    "manifest/lock-missing-file": Code(
+        "reject",
+        "team",
+        "The [files] lock names a file that is not in the bundle.",
+        "Add the file, or write the lock again.",
+    ),
+    "manifest/missing": Code(
+        "reject",
+        "team",
+        "The bundle has no bundle.toml, and the policy does not judge a bundle by an inferred one.",
+        "Add a bundle.toml at the top of the bundle; `acceptd bundle init` writes a first one.",
+    ),
+    "manifest/no-model": Code(
+        "reject",
+        "team",
+        "The bundle holds no file that could be its model.",
+        "Put model.onnx at the top of the bundle, or name the model in bundle.toml.",
+    ),
+    "manifest/not-in-lock": Code(
+        "reject",
+        "team",
+        "The bundle holds a file that the [files] lock does not name.",
+        "Remove the file, or write the lock again.",
+    ),
+    "manifest/not-toml": Code(
+        "reject",
+        "team",
+        "bundle.toml is not valid TOML 1.0.",
+        "Mend the line that the message names.",
+    ),
+    "manifest/not-utf8": Code(
+        "reject",
+        "team",
+        "bundle.toml is not valid UTF-8.",
+        "Save it as UTF-8.",
+    ),
+    "manifest/number-out-of-range": Code(
+        "reject",
+        "team",
+        "A number in bundle.toml does not fit 64 bits.",
+        "Correct the number.",
+    ),
+    "manifest/reserved-version": Code(
+        "reject",
+        "team",
+        "The version 0+inferred is reserved for manifests that acceptd itself inferred.",
+        "Give the bundle a version of your own.",
+    ),
+    "manifest/team-mismatch": Code(
+        "reject",
+        "team",
+        "The team in bundle.id is another than the team whose inbox the drop came through.",
+        "Submit through your own team's inbox, or correct bundle.id.",
+    ),
+    "manifest/text-too-long": Code(
+        "reject",
+        "team",
+        "A key or a string in bundle.toml is longer than 4,096 characters.",
+        "Shorten it.",
+    ),
+    "manifest/too-deep": Code(
+        "reject",
+        "team",
+        "bundle.toml nests keys or brackets deeper than any manifest needs.",
+        "Keep to the documented tables.",
+    ),
+    "manifest/too-large": Code(
+        "reject",
+        "team",
+        "bundle.toml is larger than 64 KiB.",
+        "Move large lists into an asset file.",
+    ),
+    "manifest/vectors-overlap": Code(
+        "reject",
+        "team",
+        "A golden-vector pattern also covers a model file or bundle.toml.",
+        "Keep golden vectors in directories of their own and name those.",
+    ),
+    "policy/override-ignored": Code(
+        "warn",
+        "reviewer",
+        "The policy tries to lower a finding whose severity is fixed; the finding kept its own severity.",
+        "The operator removes the line from [severity] of the policy.",
+    ),
+    "policy/unknown-code": Code(
+        "warn",
+        "reviewer",
+        "The policy's [severity] names a finding code that does not exist.",
+        "The operator corrects or removes the line.",
+    ),
+    "contract/missing": Code(
+        "hold",
+        "reviewer",
+        "The acceptor has no contract for this model and the policy wants one.",
+        "A reviewer writes policies/contracts/<team>/<model>.toml.",
+    ),
+    "contract/model-missing": Code(
+        "reject",
+        "team",
+        "The contract names a model that the bundle does not have.",
+        "Add the model, under the contract's name.",
+    ),
+    "contract/model-unexpected": Code(
+        "reject",
+        "team",
+        "The bundle has a model that the contract does not name.",
+        "Remove the model, or ask the acceptor to extend the contract.",
+    ),
+    "contract/none": Code(
+        "info",
+        "reviewer",
+        "The acceptor has no contract for this model; only the submitter's own manifest was held against it.",
+        "Nothing to do; a reviewer may write policies/contracts/<team>/<model>.toml.",
+    ),
+    "contract/wrong-id": Code(
+        "reject",
+        "team",
+        "The contract is for another model id than the manifest names.",
+        "Correct bundle.id, or ask the acceptor for a contract of this model.",
+    ),
+}

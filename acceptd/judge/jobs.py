@@ -1,0 +1,140 @@
+"""The jobs of one submission, found by what they were for, and what their endings mean. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from acceptd.evidence import JobRecord
+from acceptd.judge.codes import CODES
+from acceptd.judge.finding import Finding, Stage
+from acceptd.judge.words import from_job, make
+from acceptd.policy.manifest import Manifest, ModelSpec
+
+STAGES: Final[dict[str, Stage]] = {
+    "unpack": "unpack",
+    "manifest": "manifest",
+    "inspect": "inspect",
+    "vectors": "vectors",
+    "run": "run",
+    "reference": "run",
+}
+
+_LIMITS: Final = {
+    "cpu": "resources/cpu-limit",
+    "memory": "resources/memory-limit",
+    "output": "resources/output-limit",
+    "stderr": "resources/stderr-limit",
+    "wall": "resources/wall-limit",
+    "threads": "resources/thread-limit",
+}
+
+
+def stage_of(record: JobRecord) -> Stage:
+    """Return the stage of the acceptance that a job belongs to."""
+    return STAGES.get(record.kind, "cell")
+
+
+def place(record: JobRecord) -> str:
+    """Name a job in a finding: kind, model and variant."""
+    return " ".join(part for part in (record.kind, record.model, record.variant) if part)
+
+
+@dataclass(frozen=True, slots=True)
+class Jobs:
+    """All records. Where one task has several records, the last one counts; the endings of all do."""
+
+    records: tuple[JobRecord, ...]
+
+    def last(self, kind: str, model: ModelSpec | None = None, variant: str = "") -> JobRecord | None:
+        """Return the last record of a kind (for one model, by its name or file), or None."""
+        for record in reversed(self.records):
+            fits = model is None or record.model in {model.name, model.file}
+            if fits and record.kind == kind and record.variant == variant:
+                return record
+        return None
+
+    def superseded(self, record: JobRecord) -> bool:
+        """Say whether a later record of the same task counts instead of this one."""
+        task = (record.kind, record.model, record.variant)
+        last = next(one for one in reversed(self.records) if (one.kind, one.model, one.variant) == task)
+        return last is not record
+
+
+def ending(
+    record: JobRecord, *, probes_outside: bool = False, declared: bool = True, superseded: bool = False
+) -> list[Finding]:
+    """Return what a job's ending means. ``done`` means nothing.
+
+    ``lost`` and ``unavailable`` are never the model's fault; they leave the stage missing, and the
+    verdict inconclusive unless something else rejects. ``probes_outside`` says that all that was
+    required of a run had arrived and only inputs outside the declared domain were left; where nobody
+    declared anything (an inferred manifest), dying on those is a warning only. ``superseded``: a later
+    record of the same task counts, so that a lost attempt is only told.
+    """
+    stage = stage_of(record)
+    where = place(record)
+    facts = {
+        "ending": record.ending,
+        "cause": record.cause,
+        "after": record.stage,
+        "attempts": record.attempts,
+        "cpu_s": record.cpu_s,
+        "wall_s": record.wall_s,
+        "peak_rss_bytes": record.peak_rss_bytes,
+    }
+    reached = f"after {record.stage!r}" if record.stage else "before its first message"
+    if record.ending == "done":
+        if record.attempts > 1:
+            return [make("cell/job-retried", stage, where, f"passed at attempt {record.attempts}")]
+        return []
+    if record.ending == "refused":
+        return _refused(record, stage, where)
+    if record.ending in {"lost", "unavailable"} and superseded:
+        return [make("cell/job-retried", stage, where, f"{record.ending} once; another attempt counts")]
+    if record.ending == "lost":
+        return [make("cell/lost", "cell", where, f"lost {reached}: {record.cause or record.message}", facts)]
+    if record.ending == "unavailable":
+        return [make("cell/unavailable", "cell", where, record.message or "no sandbox for this job", facts)]
+    if record.ending == "violation":
+        return [make("sandbox/protocol-violation", stage, where, record.message or "broke the protocol", facts)]
+    if probes_outside:
+        cause = record.cause or record.ending
+        message = f"{cause} on an input outside the declared domain, after all golden runs had passed"
+        finding = make("behaviour/probe-crash-outside", stage, where, message, facts)
+        return [finding if declared else finding.model_copy(update={"severity": "warn"})]
+    if record.ending == "limit":
+        code = _LIMITS.get(record.cause, "resources/other-limit")
+        message = f"reached its {record.cause or 'unnamed'} limit {reached}"
+        return [make(code, stage, where, message, facts)]
+    if record.cause == "SIGSYS":
+        return [
+            make("sandbox/forbidden-call", stage, where, f"killed for a forbidden system call {reached}", facts)
+        ]
+    code = "run/crash" if record.kind in {"run", "reference"} else "sandbox/job-crash"
+    return [make(code, stage, where, f"died of {record.cause or 'an unknown cause'} {reached}", facts)]
+
+
+def _refused(record: JobRecord, stage: Stage, where: str) -> list[Finding]:
+    refused = record.refused
+    if refused is None:
+        return [make("sandbox/protocol-violation", stage, where, "refused without a reason")]
+    if record.variant == "unoptimised" and refused.code.startswith(("load/", "run/")) and refused.code in CODES:
+        message = f"{refused.code}: {refused.message}"
+        return [make("behaviour/unoptimised-failed", stage, f"{where}: {refused.where}", message)]
+    return [from_job(refused.code, stage, f"{where}: {refused.where}", refused.message)]
+
+
+def only_outside_probes_left(record: JobRecord, manifest: Manifest, required: set[tuple[str, int]]) -> bool:
+    """Say whether a run that broke off had given all golden cases and had no in-domain probe to give.
+
+    In-domain probes exist only where a person declared a range of an input; without one, what
+    the process did last was an input that nobody promised. The declaration is the trusted side's
+    knowledge, so a job cannot talk itself out of a crash.
+    """
+    if record.ending not in {"crash", "limit"} or record.cause == "SIGSYS":
+        return False
+    if manifest.declared and any(one.range is not None for model in manifest.models for one in model.inputs):
+        return False
+    given = {(case.set, case.repeat) for case in record.cases if not case.error}
+    return record.schema_ is not None and record.placement is not None and required <= given

@@ -1,0 +1,194 @@
+"""The model file itself: wire form, limits, operators, opsets, external data, checker. Pure.
+
+The facts come from a hostile job; what the trusted side can check again (sizes, the sealed
+inventory, the policy's lists) is checked again here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from acceptd.evidence import Check, Facts, JobRecord, Problem, Sealed, Wire
+from acceptd.judge.finding import Finding
+from acceptd.judge.inventory import Inventory
+from acceptd.judge.jobs import place
+from acceptd.judge.words import from_job, make
+from acceptd.policy.manifest import ModelSpec
+from acceptd.policy.policy import Policy
+
+HIDDEN_PAYLOAD_BYTES = 4096
+"""Unknown protobuf fields beyond this many bytes are called a payload."""
+
+BUILT_IN_DOMAINS = frozenset(
+    {"ai.onnx", "ai.onnx.ml", "ai.onnx.training", "ai.onnx.preview.training", "com.microsoft"}
+)
+
+
+def structure(
+    model: ModelSpec, record: JobRecord | None, policy: Policy, sealed: Sealed, inventory: Inventory
+) -> list[Finding]:
+    """Return what the ``inspect`` job of one model shows. A missing job is a missing stage, not a finding."""
+    found = list(_file(model, policy, sealed))
+    if record is None:
+        return found
+    if record.wire is not None:
+        found += _wire(model, record.wire, policy)
+    if record.facts is not None:
+        found += _facts(model, record.facts, policy)
+        found += _operators(model, record.facts, policy)
+        found += _external(model, record.facts, sealed, inventory)
+        if record.wire is not None and record.wire.ir_version not in {None, record.facts.ir_version}:
+            pair = {"wire": record.wire.ir_version, "parsed": record.facts.ir_version}
+            found.append(
+                make("wire/disagrees", "inspect", model.file, "two readings of the IR version differ", pair)
+            )
+    if record.checker is not None:
+        found += _checker(model, record.checker)
+    if record.shapes is not None and not record.shapes.ok:
+        skipped = record.shapes.skipped
+        code = "structure/shape-inference-skipped" if skipped else "structure/shape-inference-failed"
+        found.append(make(code, "inspect", model.file, skipped or record.shapes.message or place(record)))
+    return found
+
+
+def _problems(model: ModelSpec, problems: list[Problem]) -> Iterator[Finding]:
+    for problem in problems:
+        where = f"{model.file}: {problem.where}" if problem.where else model.file
+        yield from_job(problem.code, "inspect", where, problem.message)
+
+
+def _over(code: str, model: ModelSpec, what: str, value: int, limit: int) -> Iterator[Finding]:
+    if value > limit:
+        message = f"{value} {what}; the policy allows {limit}"
+        yield make(code, "inspect", model.file, message, {"value": value, "limit": limit})
+
+
+def _file(model: ModelSpec, policy: Policy, sealed: Sealed) -> Iterator[Finding]:
+    size = next((file.size for file in sealed.files if file.path == model.file), None)
+    if size is not None:
+        limit = policy.limits.model_bytes
+        yield from _over("structure/model-too-large", model, "bytes", size, limit)
+
+
+def _wire(model: ModelSpec, wire: Wire, policy: Policy) -> Iterator[Finding]:
+    yield from _problems(model, wire.problems)
+    yield from _over("wire/too-deep", model, "levels of nesting", wire.depth, policy.limits.wire_depth)
+    if wire.unknown_bytes > HIDDEN_PAYLOAD_BYTES:
+        message = f"{wire.unknown_bytes} bytes in {wire.unknown_fields} fields that ONNX does not define"
+        yield make("wire/hidden-payload", "inspect", model.file, message, {"bytes": wire.unknown_bytes})
+    elif wire.unknown_fields and not any(one.code == "wire/unknown-field" for one in wire.problems):
+        message = f"{wire.unknown_fields} fields that ONNX does not define"
+        yield make("wire/unknown-field", "inspect", model.file, message, {"fields": wire.unknown_fields})
+
+
+def _facts(model: ModelSpec, facts: Facts, policy: Policy) -> Iterator[Finding]:
+    limits = policy.limits
+    yield from _problems(model, facts.problems)
+    yield from _over("structure/too-many-nodes", model, "nodes", facts.nodes, limits.nodes)
+    yield from _over(
+        "structure/too-many-initializers", model, "initializers", facts.initializers, limits.initializers
+    )
+    yield from _over("structure/too-many-scopes", model, "graphs and functions", facts.scopes, limits.scopes)
+    yield from _over(
+        "structure/metadata-too-large", model, "bytes of metadata", facts.metadata_bytes, limits.metadata_bytes
+    )
+    ranges = policy.opsets
+    if not ranges.ir_min <= facts.ir_version <= ranges.ir_max:
+        message = f"IR version {facts.ir_version}; the policy takes {ranges.ir_min} to {ranges.ir_max}"
+        yield make("structure/ir-version-out-of-range", "inspect", model.file, message, {"ir": facts.ir_version})
+    version = facts.opsets.get("ai.onnx")
+    if version is not None and not ranges.min <= version <= ranges.max:
+        message = f"ai.onnx opset {version}; the policy takes {ranges.min} to {ranges.max}"
+        yield make("structure/opset-out-of-range", "inspect", model.file, message, {"opset": version})
+    if facts.unused_domains:
+        names = sorted(facts.unused_domains)
+        message = f"imports {len(names)} domains that no node uses: {', '.join(names[:8])}"
+        yield make("structure/unused-domain", "inspect", model.file, message, {"domains": names[:32]})
+    overridable = [value.name for value in facts.inputs if value.overridable]
+    if overridable and not any(one.code == "structure/overridable-initializer" for one in facts.problems):
+        message = f"{len(overridable)} weights are also inputs, first {overridable[0]!r}"
+        yield make("structure/overridable-initializer", "inspect", model.file, message, {"names": overridable[:8]})
+
+
+def _local(functions: list[str]) -> frozenset[tuple[str, str]]:
+    """Return (domain, name) of local functions, which are written ``domain::name[:overload]``."""
+    pairs = set()
+    for written in functions:
+        domain, _, rest = written.partition("::")
+        pairs.add((domain or "ai.onnx", rest.partition(":")[0]))
+    return frozenset(pairs)
+
+
+def _operators(model: ModelSpec, facts: Facts, policy: Policy) -> Iterator[Finding]:
+    rules = policy.operators
+    listed = frozenset(rules.domains)
+    denied = frozenset(rules.denied)
+    local = _local(facts.functions)
+    for use in facts.operators:
+        domain = use.domain or "ai.onnx"
+        name = f"{domain}::{use.op_type}"
+        where = f"{model.file}: {use.where}" if use.where else model.file
+        shows = {"operator": name, "count": use.count}
+        if name in denied or f"{domain}::*" in denied:
+            yield make("operator/denied", "inspect", where, f"{name} is denied by the policy", shows)
+        elif rules.mode == "listed" and domain not in listed:
+            if (domain, use.op_type) in local and domain not in BUILT_IN_DOMAINS:
+                continue  # a local function: its body's operators are listed on their own
+            message = f"{name}: the policy lists {', '.join(sorted(listed)) or 'no domain'}"
+            yield make("operator/not-listed", "inspect", where, message, shows)
+
+
+def resolve(model_file: str, location: str) -> str | None:
+    """Return the bundle path that an external location means beside its model; None if it may leave the bundle.
+
+    Refused outright: absolute paths, ``..``, back slashes, NUL, drive letters, URLs. onnxruntime
+    resolves locations beside the real path of the model.
+    """
+    if not location or location.startswith("/") or any(mark in location for mark in ("\\", "\0", "://")):
+        return None
+    if len(location) > 1 and location[1] == ":" and location[0].isalpha():
+        return None
+    parts = [part for part in location.split("/") if part not in {"", "."}]
+    if not parts or ".." in parts:
+        return None
+    directory = model_file.rpartition("/")[0]
+    return "/".join([*([directory] if directory else []), *parts])
+
+
+def _external(model: ModelSpec, facts: Facts, sealed: Sealed, inventory: Inventory) -> Iterator[Finding]:
+    sizes = {file.path: file.size for file in sealed.files}
+    forbidden = frozenset(inventory.forbidden)
+    if facts.external_count > len(facts.external):
+        message = f"{facts.external_count} records, of which {len(facts.external)} were reported"
+        yield make("external-data/too-many", "inspect", model.file, message)
+    told = {problem.where for problem in facts.problems if problem.code.startswith("external-data/")}
+    for one in facts.external:
+        where = f"{model.file}: {one.where or one.tensor}"
+        shows = {"tensor": one.tensor, "location": one.location, "offset": one.offset, "length": one.length}
+        path = resolve(model.file, one.location)
+        start, span = one.offset or 0, one.length or 0
+        if path is None:
+            yield make("external-data/path-escape", "inspect", where, f"location {one.location!r}", shows)
+        elif path in forbidden:
+            message = f"location {one.location!r} is a vector file, the manifest or a model"
+            yield make("external-data/names-forbidden-file", "inspect", where, message, shows)
+        elif path not in sizes:
+            yield make("external-data/missing-file", "inspect", where, f"no file {path!r} in the bundle", shows)
+        elif start < 0 or span < 0 or start + span > sizes[path]:
+            message = f"bytes {start} to {start + span} of {path!r}, which has {sizes[path]}"
+            yield make("external-data/out-of-range", "inspect", where, message, shows)
+        elif not one.inside and one.where not in told:
+            message = f"location {one.location!r} was not found to lie inside the bundle"
+            yield make("external-data/path-escape", "inspect", where, message, shows)
+
+
+def _checker(model: ModelSpec, check: Check) -> Iterator[Finding]:
+    if check.ok:
+        return
+    if check.skipped:
+        yield make("structure/checker-skipped", "inspect", model.file, check.skipped)
+    elif "SSA" in check.message:
+        # Within one graph the runtime itself refuses a second definition; what is left is shadowing.
+        yield make("structure/shadowed-name", "inspect", model.file, check.message)
+    else:
+        yield make("structure/checker-failed", "inspect", model.file, check.message or "refused without a message")

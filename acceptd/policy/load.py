@@ -1,0 +1,245 @@
+"""Load what the operator wrote: policies, contracts, profiles.
+
+These are TOML files of the acceptor, read by the trusted side, and only if nobody else can write
+them; a submitter's TOML is only ever read in the cell.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, TypeVar, get_args
+
+import rfc8785
+from pydantic import BaseModel, ValidationError
+
+from acceptd.errors import ConfigError, UsageError
+from acceptd.judge.codes import CODES, may_override
+from acceptd.policy.contract import Contract
+from acceptd.policy.manifest import Table, first_error
+from acceptd.policy.names import valid_model_id
+from acceptd.policy.policy import Policy
+from acceptd.policy.profile import Profile
+
+MAX_BYTES: Final = 1 << 20
+T = TypeVar("T", bound=Table)
+
+
+def digest(table: Table) -> str:
+    """Return the SHA-256 (64 lowercase hex digits) of the RFC 8785 form of a validated table.
+
+    Defaults are filled in first: two files that mean the same have one digest.
+    """
+    return hashlib.sha256(rfc8785.dumps(table.model_dump(mode="json", by_alias=True))).hexdigest()
+
+
+def load_policy(path: Path) -> Policy:
+    """Return the policy of a file. Raises ConfigError: unreadable, writable by others, or not a policy."""
+    policy = _load(path, Policy)
+    _check_severities(policy, str(path))
+    return policy
+
+
+def load_profile(path: Path) -> Profile:
+    """Return the profile of a file. Raises ConfigError."""
+    return _load(path, Profile)
+
+
+def load_contract(directory: Path, model_id: str) -> Contract | None:
+    """Return the contract ``<directory>/<team>/<model>.toml``, or None where there is none.
+
+    Raises ConfigError for a file that is refused or that is a contract for another model. A
+    missing file means no contract; one that cannot be read never does.
+    """
+    team, _, name = valid_model_id(model_id).partition("/")
+    path = directory / team / f"{name}.toml"
+    if not os.path.lexists(path):
+        return None
+    _check_owner(path.parent, os.stat(path.parent))
+    contract = _load(path, Contract)
+    if contract.id != model_id:
+        raise ConfigError(
+            f"{path}: id: the file is for {contract.id}, its place is that of {model_id}",
+            remedy=f"move it to {directory / (contract.id + '.toml')} or correct id",
+        )
+    return contract
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """One policy directory, whole: the policy, its profile, and where its contracts lie."""
+
+    policy: Policy
+    profile: Profile
+    contracts: Path
+
+
+def load_all(policy_file: Path) -> Loaded:
+    """Return a policy with the profile that it names (``profiles/<name>.toml`` beside it).
+
+    A missing profile file is an error unless the name is ``cpu``, which is built in.
+    """
+    policy = load_policy(policy_file)
+    path = policy_file.parent / "profiles" / f"{policy.profile}.toml"
+    if path.exists() or policy.profile != "cpu":
+        profile = load_profile(path)
+        if profile.name != policy.profile:
+            raise ConfigError(f"{path}: name: is {profile.name!r}, the file is that of {policy.profile!r}")
+    else:
+        profile = Profile()
+    return Loaded(policy, profile, policy_file.parent / "contracts")
+
+
+def _load(path: Path, kind: type[T]) -> T:
+    document = _parse(path, _read(path))
+    try:
+        return kind.model_validate(document)
+    except ValidationError as error:
+        place, message = first_error(error)
+        raise ConfigError(
+            f"{path}: {place}: {message}", remedy="correct the key; policies/default.toml explains each"
+        ) from error
+
+
+def _read(path: Path) -> bytes:
+    """Read a regular file that its owner alone can write, checking the open descriptor, not the name."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}", remedy="name a readable TOML file") from error
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise ConfigError(f"{path}: not a regular file", remedy="name a TOML file")
+        _check_owner(path, status)
+        content = os.read(descriptor, MAX_BYTES + 1)
+        while len(content) <= MAX_BYTES and (more := os.read(descriptor, MAX_BYTES + 1 - len(content))):
+            content += more
+    finally:
+        os.close(descriptor)
+    if len(content) > MAX_BYTES:
+        raise ConfigError(f"{path}: larger than {MAX_BYTES} bytes", remedy="keep to the documented keys")
+    return content
+
+
+def _check_owner(path: Path, status: os.stat_result) -> None:
+    if status.st_uid not in {0, os.geteuid()}:
+        raise ConfigError(
+            f"{path}: is owned by uid {status.st_uid}, neither root nor the user that runs acceptd",
+            remedy=f"chown {os.geteuid()} {path}",
+        )
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise ConfigError(f"{path}: can be written by its group or by others", remedy=f"chmod go-w {path}")
+
+
+def _parse(path: Path, content: bytes) -> dict[str, Any]:
+    try:
+        return tomllib.loads(content.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: not UTF-8 at byte {error.start}", remedy="save it as UTF-8") from error
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path}: {error}", remedy="correct the TOML") from error
+    except RecursionError as error:
+        raise ConfigError(f"{path}: nested too deeply", remedy="correct the TOML") from error
+
+
+def _check_severities(policy: Policy, origin: str) -> None:
+    for code, severity in sorted(policy.severity.items()):
+        if code not in CODES:
+            raise ConfigError(
+                f"{origin}: severity.{code}: no finding has this code", remedy="docs/findings.md lists all codes"
+            )
+        if not may_override(code, severity):
+            raise ConfigError(
+                f"{origin}: severity.{code}: may not be {severity}, it is {CODES[code].severity} by itself",
+                remedy="remove the line",
+            )
+
+
+def with_overrides(policy: Policy, pairs: Sequence[str]) -> Policy:
+    """Return the policy with ``key=value`` pairs applied (``--set``), keys dotted, values TOML or plain words.
+
+    Raises UsageError that names the pair: no ``=``, an unknown key, a table, or a value of a wrong type.
+    """
+    for pair in pairs:
+        key, equals, text = pair.partition("=")
+        key = key.strip()
+        if not equals or not key:
+            raise UsageError(
+                f"--set {pair!r}: not of the form key=value", remedy="for example --set vectors.required=false"
+            )
+        policy = _with_override(policy, key, text.strip(), pair)
+    return policy
+
+
+def _with_override(policy: Policy, key: str, text: str, pair: str) -> Policy:
+    parts = _split(policy, key, pair)
+    document = policy.model_dump(mode="python", by_alias=True)
+    table = document
+    for part in parts[:-1]:
+        table = table[part]
+    table[parts[-1]] = _value(text)
+    try:
+        changed = Policy.model_validate(document)
+    except ValidationError as error:
+        _, message = first_error(error)
+        raise UsageError(f"--set {pair!r}: {message}", remedy="policies/default.toml explains each key") from error
+    try:
+        _check_severities(changed, f"--set {pair!r}")
+    except ConfigError as error:
+        raise UsageError(error.message, remedy=error.remedy) from error
+    return changed
+
+
+def _split(policy: Policy, key: str, pair: str) -> list[str]:
+    """Return the parts of a dotted key that exists and is no table; ``severity.<code>`` takes any code."""
+    if key.startswith("severity."):
+        return ["severity", key.removeprefix("severity.")]
+    parts = key.split(".")
+    model: BaseModel | None = policy
+    known: list[str] = []
+    for index, part in enumerate(parts):
+        known = keys_of(type(model)) if model is not None else []
+        if part not in known:
+            near = f"; {'.'.join(parts[:index]) or 'a policy'} has {', '.join(known)}" if known else ""
+            raise UsageError(f"--set {pair!r}: unknown key {key!r}{near}")
+        value = getattr(model, "schema_" if part == "schema" else part)
+        model = value if isinstance(value, BaseModel) else None
+    if model is not None:
+        raise UsageError(
+            f"--set {pair!r}: {key!r} is a table; name one of its keys: {', '.join(keys_of(type(model)))}"
+        )
+    return parts
+
+
+def keys_of(model: type[BaseModel]) -> list[str]:
+    """Return the keys of one table as they are written in TOML."""
+    return [field.alias or name for name, field in model.model_fields.items()]
+
+
+def all_keys(model: type[BaseModel], prefix: str = "") -> list[str]:
+    """Return every dotted key of a schema, tables of tables included; free-form tables count as one key."""
+    result: list[str] = []
+    for name, field in model.model_fields.items():
+        key = f"{prefix}{field.alias or name}"
+        inner = [kind for kind in (field.annotation, *get_args(field.annotation)) if isinstance(kind, type)]
+        tables = [kind for kind in inner if issubclass(kind, BaseModel)]
+        if tables and field.annotation in tables:
+            result += all_keys(tables[0], f"{key}.")
+        else:
+            result.append(key)
+    return result
+
+
+def _value(text: str) -> Any:
+    """Return the TOML value of ``text``; text that is no TOML value is a plain word (``any``, ``hold``)."""
+    try:
+        document = tomllib.loads(f"value = {text}\n")
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return text
+    return document["value"] if list(document) == ["value"] else text

@@ -1,0 +1,1 @@
+"""Build helpers: suites of real models, and the comparison of their verdicts with plain onnxruntime."""
