@@ -1,0 +1,60 @@
+"""``python -m acceptd.compare --socket FD [--uid N --gid N]``: the comparer process."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import socket
+import sys
+
+from acceptd.compare import protocol
+from acceptd.compare.blob import Blob
+from acceptd.compare.confine import confine
+from acceptd.compare.service import compare, serve
+from acceptd.compare.task import CompareTask, Pair, Slice
+from acceptd.evidence import TensorRef
+
+
+def warm() -> None:
+    """Compare one small value of each kind, so that nothing is imported after the privileges are gone."""
+    with open(os.memfd_create("warm"), "w+b") as file:
+        file.write(bytes(64))
+        file.flush()
+        blobs = {"a": Blob(file.fileno())}
+        pairs = []
+        for dtype, nbytes in (
+            ("float32", 16),
+            ("bfloat16", 8),
+            ("float8e4m3fn", 4),
+            ("int64", 32),
+            ("complex64", 32),
+        ):
+            part = Slice(file="a", value=TensorRef(dtype=dtype, shape=[2, 2], offset=0, nbytes=nbytes))
+            kind = "probabilities" if dtype == "float32" else "values"
+            pairs.append(
+                Pair.model_validate(
+                    {"set": "", "model": "", "output": "", "against": "golden", "expected": part, "got": part}
+                    | {"rtol": 0.0, "atol": 0.0, "kind": kind}
+                )
+            )
+        compare(CompareTask(pairs=pairs), blobs)
+
+
+def main() -> int:
+    """Serve until the socket closes; 0 then, 70 where the privileges could not be dropped (by traceback)."""
+    parser = argparse.ArgumentParser(prog="acceptd.compare")
+    parser.add_argument("--socket", type=int, required=True)
+    parser.add_argument("--uid", type=int)
+    parser.add_argument("--gid", type=int)
+    options = parser.parse_args()
+    sock = socket.socket(fileno=options.socket)
+    os.umask(0o077)
+    warm()
+    confine(options.uid, options.gid)
+    protocol.send(sock, {"ready": True, "uid": os.geteuid()})
+    serve(sock)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

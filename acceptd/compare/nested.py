@@ -1,0 +1,123 @@
+"""Sequences, optionals and maps: taken apart until tensors are left."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
+
+from acceptd.compare import decode
+from acceptd.compare.blob import Blob, MalformedError
+from acceptd.compare.tally import Tally
+from acceptd.compare.task import Slice
+from acceptd.compare.values import DiffersError, map_keys, same_bytes, strings, tensors
+from acceptd.evidence import MapRef, OptionalRef, SequenceRef, TensorRef, ValueRef
+
+MAX_DEPTH: Final = 16
+
+Blobs = Mapping[str, Blob]
+
+
+def blob_of(part: Slice, blobs: Blobs) -> Blob:
+    """Return the file of a slice; raise MalformedError where the task carries no such file."""
+    try:
+        return blobs[part.file]
+    except KeyError:
+        raise MalformedError(f"the task has no file {part.file!r}") from None
+
+
+def compare(expected: Slice, got: Slice, blobs: Blobs, kind: str, tally: Tally) -> None:
+    """Compare two values of any kind. Raises DiffersError (with the note), MalformedError."""
+    _values(expected.value, blob_of(expected, blobs), got.value, blob_of(got, blobs), kind, tally, [])
+
+
+def plain(value: ValueRef | None, depth: int = 0) -> ValueRef | None:
+    """Return a value without the optionals around it: onnxruntime gives a present optional as its value."""
+    if isinstance(value, OptionalRef):
+        if depth > MAX_DEPTH:
+            raise MalformedError("nested too deeply")
+        return plain(value.value, depth + 1)
+    return value
+
+
+def _values(
+    left: ValueRef, first: Blob, right: ValueRef, second: Blob, kind: str, tally: Tally, prefix: list[int]
+) -> None:
+    if len(prefix) > MAX_DEPTH:
+        raise MalformedError("nested too deeply")
+    expected, got = plain(left), plain(right)
+    if expected is None and got is None:
+        return
+    if isinstance(expected, TensorRef) and isinstance(got, TensorRef):
+        tensors(expected, first, got, second, kind, tally, prefix)
+    elif isinstance(expected, SequenceRef) and isinstance(got, SequenceRef):
+        if len(expected.items) != len(got.items):
+            raise DiffersError("shape")
+        for index, (one, other) in enumerate(zip(expected.items, got.items, strict=True)):
+            _values(one, first, other, second, kind, tally, [*prefix, index])
+    elif isinstance(expected, MapRef) and isinstance(got, MapRef):
+        _maps(expected, first, got, second, tally, prefix)
+    else:
+        raise DiffersError("kind")
+
+
+def _maps(expected: MapRef, first: Blob, got: MapRef, second: Blob, tally: Tally, prefix: list[int]) -> None:
+    """Compare by key; the order of entries means nothing."""
+    if expected.keys.dtype != got.keys.dtype or expected.values.dtype != got.values.dtype:
+        raise DiffersError("dtype")
+    left_keys, right_keys = map_keys(expected.keys, first), map_keys(got.keys, second)
+    if len(left_keys) != _length(expected.values, first) or len(right_keys) != _length(got.values, second):
+        raise MalformedError("a map with another number of values than keys")
+    places = {key: index for index, key in enumerate(right_keys)}
+    if len(places) != len(right_keys) or len(set(left_keys)) != len(left_keys):
+        raise MalformedError("a map with one key twice")
+    if set(left_keys) != set(places):
+        raise DiffersError("shape")
+    order = [places[key] for key in left_keys]
+    if order != sorted(order):
+        tally.bit_exact = False
+    if expected.values.dtype == "string":
+        _string_entries(expected.values, first, got.values, second, order, tally, prefix)
+    elif order:
+        raw, left = decode.read(expected.values, first, 0, len(order))
+        other, right = decode.read(got.values, second, 0, len(order))
+        if raw != other:
+            tally.bit_exact = False
+        tally.add(left, right[np.array(order)], expected.values.shape, 0, prefix)
+
+
+def _length(values: TensorRef, blob: Blob) -> int:
+    total = decode.check(values, blob)
+    if len(values.shape) != 1:
+        raise MalformedError("the values of a map are one row")
+    return total
+
+
+def _string_entries(
+    left: TensorRef, first: Blob, right: TensorRef, second: Blob, order: list[int], tally: Tally, prefix: list[int]
+) -> None:
+    expected, got = list(strings(left, first, len(order))), list(strings(right, second, len(order)))
+    for index, place in enumerate(order):
+        tally.n += 1
+        if expected[index] != got[place]:
+            tally.bit_exact = False
+            tally.unequal([len(order)], index, prefix, repr(expected[index][:80]), repr(got[place][:80]))
+
+
+def identical(left: ValueRef, first: Blob, right: ValueRef, second: Blob, depth: int = 0) -> bool:
+    """Say whether two values are the same to the byte. Raises MalformedError."""
+    if depth > MAX_DEPTH:
+        raise MalformedError("nested too deeply")
+    one, other = plain(left), plain(right)
+    if isinstance(one, TensorRef) and isinstance(other, TensorRef):
+        return same_bytes(one, first, other, second)
+    if isinstance(one, SequenceRef) and isinstance(other, SequenceRef):
+        return len(one.items) == len(other.items) and all(
+            identical(a, first, b, second, depth + 1) for a, b in zip(one.items, other.items, strict=True)
+        )
+    if isinstance(one, MapRef) and isinstance(other, MapRef):
+        return same_bytes(one.keys, first, other.keys, second) and same_bytes(
+            one.values, first, other.values, second
+        )
+    return one is None and other is None

@@ -1,0 +1,189 @@
+"""Which output is compared with which expected value, under which tolerance. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from acceptd.compare.task import Against, CompareTask, Group, Kind, Pair, Sample, Slice
+from acceptd.evidence import Case, JobRecord, Problem, TensorRef, Vectors, VectorSet
+from acceptd.judge.jobs import Jobs
+from acceptd.judge.parity import expected_names, tolerance
+from acceptd.policy.contract import Contract
+from acceptd.policy.manifest import Manifest, ModelSpec, OutputSpec
+from acceptd.policy.policy import Policy
+
+EXPECTED: Final = "expected"
+"""Key of the ``vectors`` job's blob of expected values."""
+INPUTS: Final = "inputs"
+"""Key of the ``vectors`` job's blob of inputs."""
+MAX_SAMPLES: Final = 64
+_WILD_PROBES: Final = ("nan", "inf", "float-")
+"""Probes whose outputs say nothing about sensitivity: NaN and overflow spread over any weights."""
+
+
+def outputs_key(model: str, variant: str = "") -> str:
+    """Return the key of the outputs blob of one ``run`` job."""
+    return f"outputs:{model}:{variant}" if variant else f"outputs:{model}"
+
+
+def pair(
+    manifest: Manifest,
+    contract: Contract | None,
+    policy: Policy,
+    vectors: Vectors | None,
+    jobs: Sequence[JobRecord],
+) -> CompareTask:
+    """Return the comparer's task. Golden sets whose values cannot be assigned become problems.
+
+    Descriptors to hand over: EXPECTED, INPUTS, and :func:`outputs_key` of each run that has cases.
+    """
+    found = Jobs(tuple(jobs))
+    pairs: list[Pair] = []
+    groups: list[Group] = []
+    problems: list[Problem] = []
+    for model in manifest.models:
+        run = found.last("run", model)
+        if run is None:
+            continue
+        plain = found.last("run", model, "unoptimised")
+        goldens = [one for one in (vectors.sets if vectors is not None else []) if one.model == model.name]
+        first = _cases(run, 0)
+        second = _cases(run, 1)
+        other = _cases(plain, 0) if plain is not None else {}
+        for golden in goldens:
+            names = expected_names(golden, model)
+            if names is None:
+                where = f"{model.name}: {golden.name}"
+                message = "expected values cannot be assigned to outputs by name or by position"
+                problems.append(Problem(code="vectors/unpaired", where=where[:4096], message=message))
+                continue
+            if golden.name in first:
+                pairs += _goldens(manifest, model, golden, names, first[golden.name], contract, policy)
+                if golden.name in other:
+                    case = first[golden.name]
+                    pairs += _runs(manifest, model, golden, case, other[golden.name], contract, policy)
+        for name in (golden.name for golden in goldens if golden.name in first and golden.name in second):
+            pairs += _repeats(model, first[name], second[name])
+        if model.inputs:
+            groups += _groups(model, goldens, first)
+    return CompareTask(pairs=pairs, groups=groups, problems=problems)
+
+
+def _cases(record: JobRecord, repeat: int) -> dict[str, Case]:
+    """Return the first case of each set that did not raise."""
+    result: dict[str, Case] = {}
+    for case in record.cases:
+        if case.repeat == repeat and not case.error:
+            result.setdefault(case.set, case)
+    return result
+
+
+def _outputs(model: ModelSpec, case: Case, variant: str = "") -> dict[str, Slice]:
+    """Return the outputs of a case by name; by position where the run names none."""
+    names = [named.name for named in case.outputs]
+    if not all(names) or len(set(names)) != len(names):
+        names = [output.name for output in model.outputs]
+    key = outputs_key(model.name, variant)
+    pairs = zip(names, case.outputs, strict=False)
+    return {name: Slice(file=key, value=named.value) for name, named in pairs}
+
+
+def _kind(output: OutputSpec | None) -> Kind:
+    if output is not None and output.kind in {"logits", "probabilities"}:
+        return "logits" if output.kind == "logits" else "probabilities"
+    return "values"
+
+
+def _goldens(
+    manifest: Manifest,
+    model: ModelSpec,
+    golden: VectorSet,
+    names: Sequence[str],
+    case: Case,
+    contract: Contract | None,
+    policy: Policy,
+) -> Iterator[Pair]:
+    specs = {output.name: output for output in model.outputs}
+    given = _outputs(model, case)
+    for name, named in zip(names, golden.expected, strict=True):
+        dtype = named.value.dtype if isinstance(named.value, TensorRef) else ""
+        held = tolerance(manifest, specs.get(name), golden, contract, policy, dtype)
+        yield Pair(
+            set=golden.name,
+            model=model.name,
+            output=name,
+            against="golden",
+            expected=Slice(file=EXPECTED, value=named.value),
+            got=given.get(name),
+            rtol=held.rtol,
+            atol=held.atol,
+            kind=_kind(specs.get(name)),
+        )
+
+
+def _runs(
+    manifest: Manifest,
+    model: ModelSpec,
+    golden: VectorSet,
+    case: Case,
+    plain: Case,
+    contract: Contract | None,
+    policy: Policy,
+) -> Iterator[Pair]:
+    specs = {output.name: output for output in model.outputs}
+    other = _outputs(model, plain, "unoptimised")
+    for name, value in _outputs(model, case).items():
+        dtype = value.value.dtype if isinstance(value.value, TensorRef) else ""
+        held = tolerance(manifest, specs.get(name), golden, contract, policy, dtype)
+        kind = _kind(specs.get(name))
+        yield _pair(model, golden.name, name, "unoptimised", value, other.get(name), held.rtol, held.atol, kind)
+
+
+def _repeats(model: ModelSpec, first: Case, second: Case) -> Iterator[Pair]:
+    """Two runs of one session on one input must agree exactly."""
+    other = _outputs(model, second)
+    for name, value in _outputs(model, first).items():
+        yield _pair(model, first.set, name, "repeat", value, other.get(name), 0.0, 0.0, "values")
+
+
+def _pair(
+    model: ModelSpec,
+    name: str,
+    output: str,
+    against: Against,
+    expected: Slice,
+    got: Slice | None,
+    rtol: float,
+    atol: float,
+    kind: Kind,
+) -> Pair:
+    return Pair(
+        set=name,
+        model=model.name,
+        output=output,
+        against=against,
+        expected=expected,
+        got=got,
+        rtol=rtol,
+        atol=atol,
+        kind=kind,
+    )
+
+
+def _groups(model: ModelSpec, goldens: Sequence[VectorSet], cases: dict[str, Case]) -> Iterator[Group]:
+    inputs = {one.name: [Slice(file=INPUTS, value=named.value) for named in one.inputs] for one in goldens}
+    chosen = [
+        (name, case)
+        for name, case in cases.items()
+        if name in inputs
+        or (name.startswith("probe:") and not any(mark in name.removeprefix("probe:") for mark in _WILD_PROBES))
+    ][:MAX_SAMPLES]
+    by_output: dict[str, list[Sample]] = {}
+    for name, case in chosen:
+        for output, value in _outputs(model, case).items():
+            sample = Sample(key=name, inputs=inputs.get(name), output=value)
+            by_output.setdefault(output, []).append(sample)
+    for output, samples in by_output.items():
+        if len(samples) > 1:
+            yield Group(model=model.name, output=output, samples=samples)
