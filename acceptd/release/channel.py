@@ -1,0 +1,239 @@
+"""``channel.json``: which release is current, signed, short-lived, replaced by rename.
+
+A loader follows this file, not the link ``current``. Its sequence rises with every writing and is never
+below the clock (seconds since the epoch), so that a state directory restored from a backup soon passes
+what loaders remember, and until then they refuse it.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from acceptd.errors import LoaderError, ReleaseError
+from acceptd.intake.files import replace_file
+from acceptd.record.log import Ledger
+from acceptd.release import objects, trust
+from acceptd.release.book import Book, Row, read_book
+from acceptd.release.layout import CHANNEL_FILE, REVOCATIONS_FILE, channel_path, model_lock, revocation_lock
+from acceptd.release.model import ChannelDocument, RevocationsDocument
+from acceptd.release.signers import ReleaseKeys, seal_document
+
+VALID_SECONDS: Final = 86_400
+_ENVELOPE: Final = b'{"payload":"'
+Clock = Callable[[], float]
+"""Seconds since the epoch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refreshed:
+    """What one refresh did: channels that were signed anew, and channels that could not be, with the reason."""
+
+    renewed: tuple[tuple[str, str], ...]
+    problems: tuple[str, ...]
+
+
+def stamp(moment: float) -> str:
+    """Return a moment in RFC 3339, UTC, to the second."""
+    return datetime.fromtimestamp(int(moment), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def read(state: Path, keys: ReleaseKeys, model_id: str, channel: str) -> trust.ChannelFacts | None:
+    """Return what ``channel.json`` says, whether expired or not; None where it is missing or not ours."""
+    try:
+        data = _bytes(state, f"{channel_path(model_id, channel)}/{CHANNEL_FILE}", trust.MAX_CHANNEL_BYTES)
+        if data is None:
+            return None
+        facts = trust.channel(
+            data, keys.keyring, model_id=model_id, name=channel, now=0.0, remembered=trust.Remembered()
+        )
+    except LoaderError:
+        return None
+    return facts
+
+
+def read_revocations(state: Path, keys: ReleaseKeys) -> trust.RevocationFacts:
+    """Return the signed revocation list; raise ReleaseError where the file is damaged or not ours."""
+    try:
+        data = _bytes(state, REVOCATIONS_FILE, trust.MAX_REVOCATIONS_BYTES)
+        return trust.revocations(data, keys.keyring, least=0, remembered=0)
+    except LoaderError as error:
+        raise ReleaseError(
+            f"{error}", remedy="restart the daemon: it rebuilds the list from the ledger"
+        ) from error
+
+
+def write(
+    state: Path,
+    keys: ReleaseKeys,
+    row: Row,
+    release_digest: str,
+    *,
+    least_revocations: int,
+    valid_seconds: int = VALID_SECONDS,
+    clock: Clock = time.time,
+) -> trust.ChannelFacts:
+    """Sign ``channel.json`` for one release of the ledger, under the model's lock, and return what it says."""
+    now = clock()
+    before = read(state, keys, row.model_id, row.channel)
+    document = ChannelDocument(
+        model_id=row.model_id,
+        channel=row.channel,
+        number=row.number,
+        release_digest=release_digest,
+        least_revocations=max(least_revocations, before.least_revocations if before else 0),
+        sequence=max(int(now), before.sequence + 1 if before else 1),
+        issued_at=stamp(now),
+        expires_at=stamp(now + valid_seconds),
+    )
+    data = seal_document(document, trust.CHANNEL_TYPE, keys.release)
+    replace_file(state / channel_path(row.model_id, row.channel), CHANNEL_FILE, data, 0o644)
+    return trust.ChannelFacts(
+        model_id=row.model_id,
+        channel=row.channel,
+        number=row.number,
+        release_digest=release_digest,
+        least_revocations=document.least_revocations,
+        sequence=document.sequence,
+        expires=trust.epoch(document.expires_at),
+        expires_at=document.expires_at,
+    )
+
+
+def refresh(
+    state: Path,
+    ledger: Ledger,
+    keys: ReleaseKeys,
+    *,
+    valid_seconds: int = VALID_SECONDS,
+    clock: Clock = time.time,
+    force: bool = False,
+) -> Refreshed:
+    """Sign anew every channel that has used half of its life, or that says other than the ledger.
+
+    For the daemon, every few minutes. What is signed follows from the ledger and the release on disk, never
+    from the old ``channel.json``: a replayed one is not given a new date. A channel whose release does
+    not verify is reported and left to expire.
+    """
+    renewed: list[tuple[str, str]] = []
+    problems: list[str] = []
+    for model_id, channel in sorted(read_book(ledger).channels):
+        with revocation_lock(state, shared=True), model_lock(state, model_id):
+            try:
+                if _renew(state, read_book(ledger), keys, (model_id, channel), valid_seconds, clock, force=force):
+                    renewed.append((model_id, channel))
+            except (ReleaseError, OSError) as error:
+                problems.append(f"{model_id} {channel}: {error}")
+    return Refreshed(tuple(renewed), tuple(problems))
+
+
+def _renew(
+    state: Path,
+    book: Book,
+    keys: ReleaseKeys,
+    place: tuple[str, str],
+    valid_seconds: int,
+    clock: Clock,
+    *,
+    force: bool,
+) -> bool:
+    row = book.current(*place)
+    if row is None:
+        return False
+    least = read_revocations(state, keys).number
+    facts = read(state, keys, *place)
+    if facts is not None and least < facts.least_revocations:
+        raise ReleaseError(
+            f"the revocation list is at {least}, but number {facts.least_revocations} was announced",
+            remedy="restart the daemon: it rebuilds the list from the ledger",
+        )
+    if line := ahead(facts, row):
+        raise ReleaseError(line)
+    settled = facts is not None and (facts.number, facts.release_digest, facts.least_revocations) == (
+        row.number,
+        row.release_digest,
+        least,
+    )
+    if settled and facts is not None and not force and facts.expires - clock() > valid_seconds / 2:
+        return False
+    verified_release(state, keys, row, row.release_digest)
+    write(state, keys, row, row.release_digest, least_revocations=least, valid_seconds=valid_seconds, clock=clock)
+    return True
+
+
+def ahead(facts: trust.ChannelFacts | None, row: Row) -> str:
+    """Return a line where ``channel.json``, signed by us, is beyond the ledger; empty where it is not.
+
+    Then the ledger is an older backup. Nothing is signed with a lower number (for loaders they
+    only rise), and the next promotion takes a number above both.
+    """
+    if facts is None or facts.number <= row.number:
+        return ""
+    return (
+        f"{row.model_id} {row.channel}: channel.json announced number {facts.number}, "
+        f"the ledger knows {row.number}: was it restored from a backup?"
+    )
+
+
+def verified_release(state: Path, keys: ReleaseKeys, row: Row, release_digest: str | None) -> trust.ReleaseFacts:
+    """Return the verified ``release.json`` of a ledger row; raise ReleaseError where it is not the one entered.
+
+    With ``release_digest`` None, for a promotion that was interrupted, signature and content must do.
+    """
+    try:
+        return read_release(state, keys, row, release_digest)[0]
+    except LoaderError as error:
+        raise ReleaseError(f"release {row.number} of {row.model_id} {row.channel}: {error}") from error
+
+
+def read_release(
+    state: Path, keys: ReleaseKeys, row: Row, release_digest: str | None
+) -> tuple[trust.ReleaseFacts, str]:
+    """Return a row's verified ``release.json`` and its digest; raise LoaderError where it does not verify."""
+    place = f"{channel_path(row.model_id, row.channel)}/{trust.number_name(row.number)}/release.json"
+    data = _bytes(state, place, trust.MAX_RELEASE_BYTES)
+    if data is None:
+        raise LoaderError("release.json is missing")
+    found = trust.sha256(data)
+    wanted = trust.ChannelFacts(
+        row.model_id, row.channel, row.number, release_digest or found, 0, 1, float("inf"), ""
+    )
+    facts = trust.release(data, keys.keyring, wanted)
+    if facts.bundle_digest != row.digest:
+        raise LoaderError("release.json names another bundle than its ledger entry")
+    return facts, found
+
+
+def write_revocations(state: Path, keys: ReleaseKeys, document: RevocationsDocument) -> None:
+    """Sign and replace ``revocations.json``; raise ReleaseError where the revocation key is not here."""
+    if keys.revocation is None:
+        raise ReleaseError("the revocation key is not here", remedy="run this where keys/revocation.pem is")
+    replace_file(state, REVOCATIONS_FILE, seal_document(document, trust.REVOCATIONS_TYPE, keys.revocation), 0o644)
+
+
+def sweep_revocations(state: Path) -> None:
+    """Remove temporary files of an interrupted :func:`write_revocations`, under the exclusive revocation lock.
+
+    They lie in the state directory itself, where other rooms have temporary names too: only regular files
+    that are empty or begin as a signed document are taken.
+    """
+    for name in os.listdir(state):
+        path = state / name
+        if name.startswith(".tmp-") and path.is_file() and not path.is_symlink():
+            with path.open("rb") as file:
+                start = file.read(len(_ENVELOPE))
+            if start in {b"", _ENVELOPE}:
+                path.unlink(missing_ok=True)
+
+
+def _bytes(state: Path, place: str, limit: int) -> bytes | None:
+    root = objects.open_root(state)
+    try:
+        return objects.read_if_there(root, place, limit)
+    finally:
+        os.close(root)

@@ -1,0 +1,115 @@
+"""Read models for people: what is current where, and how a channel came to where it is."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from acceptd.errors import LoaderError, ReleaseError
+from acceptd.record.log import Ledger
+from acceptd.release import channel as channels
+from acceptd.release.book import Row, read_book
+from acceptd.release.layout import checked
+from acceptd.release.signers import ReleaseKeys
+
+
+@dataclass(frozen=True, slots=True)
+class CurrentRelease:
+    """One line of ``release list``. ``problem`` is empty where a loader would open it now."""
+
+    model_id: str
+    channel: str
+    number: int
+    bundle_digest: str
+    version: str
+    """The bundle's own version; empty where ``release.json`` does not verify."""
+    activated_at: str
+    expires_at: str
+    problem: str
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryLine:
+    """One line of ``release history``, newest first."""
+
+    number: int
+    kind: str
+    """``promote`` or ``rollback``."""
+    state: str
+    """``active``, ``superseded``, ``abandoned`` (the number is burnt) or ``intent`` (under way)."""
+    bundle_digest: str
+    version: str
+    reason: str
+    at: str
+    verdict_seq: int
+    intent_seq: int
+    revoked: str
+    """Why its bundle was revoked; empty where it was not."""
+
+
+def current_releases(
+    state: Path, ledger: Ledger, keys: ReleaseKeys, *, clock: channels.Clock = time.time
+) -> list[CurrentRelease]:
+    """Return the current release of every channel, by model and channel."""
+    book = read_book(ledger)
+    found: list[CurrentRelease] = []
+    for model_id, channel in sorted(book.channels):
+        row = book.current(model_id, channel)
+        if row is None:
+            continue
+        facts = channels.read(state, keys, model_id, channel)
+        version = _version(state, keys, row)
+        problem = ""
+        if row.digest in book.revoked:
+            problem = f"revoked: {book.revoked[row.digest].reason}"
+        elif facts is None:
+            problem = "channel.json is missing or not signed by this instance"
+        elif (facts.number, facts.release_digest) != (row.number, row.release_digest):
+            problem = f"channel.json names number {facts.number}"
+        elif facts.expires <= clock():
+            problem = "channel.json has expired"
+        elif version is None:
+            problem = "release.json does not verify"
+        expires_at = facts.expires_at if facts else ""
+        line = CurrentRelease(
+            model_id, channel, row.number, row.digest, version or "", row.activated_at, expires_at, problem
+        )
+        found.append(line)
+    return found
+
+
+def history(state: Path, ledger: Ledger, keys: ReleaseKeys, model_id: str, channel: str) -> list[HistoryLine]:
+    """Return every number that one channel ever took, newest first; raise ReleaseError where there is none."""
+    model_id, channel = checked(model_id, channel)
+    book = read_book(ledger)
+    rows = book.rows(model_id, channel)
+    if not rows:
+        raise ReleaseError(f"{model_id} has no release on {channel}")
+    return [
+        HistoryLine(
+            number=row.number,
+            kind=row.kind,
+            state=row.state,
+            bundle_digest=row.digest,
+            version=_version(state, keys, row) or "",
+            reason=row.reason,
+            at=row.activated_at or row.intent_at,
+            verdict_seq=row.verdict_seq,
+            intent_seq=row.intent_seq,
+            revoked=book.revoked[row.digest].reason if row.digest in book.revoked else "",
+        )
+        for row in reversed(rows)
+    ]
+
+
+def _version(state: Path, keys: ReleaseKeys, row: Row) -> str | None:
+    """Return the bundle version of a release, or None where its ``release.json`` does not verify."""
+    if not row.release_digest:
+        return None
+    try:
+        facts, _ = channels.read_release(state, keys, row, row.release_digest)
+    except LoaderError:
+        return None
+    bundle = facts.manifest.get("bundle")
+    return str(bundle.get("version", "")) if isinstance(bundle, dict) else ""

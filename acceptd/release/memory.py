@@ -1,0 +1,123 @@
+"""What a loader has seen before: in this process always, and in a state file where one is given.
+
+Without a memory, a replayed or restored file system is indistinguishable from a fresh one (TUF, rollback
+attack). The highest number, sequence and revocation list are kept; they never fall.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from acceptd.errors import LoaderError, MalformedError
+from acceptd.intake.files import replace_file
+from acceptd.release.trust import SHA256, Remembered, parse_json
+
+MAX_STATE_BYTES: Final = 4 << 20
+
+_lock = threading.Lock()
+_seen: dict[tuple[str, str], Remembered] = {}
+"""(root, ``team/model:channel``) to what this process saw; under (root, "") the revocation list."""
+
+
+def recall(root: Path, place: str, state_file: Path | None) -> Remembered:
+    """Return what is remembered of ``place``. Called *before* any file of the release is read.
+
+    So a thread that is overtaken by a promotion compares with what was known when it began, and does
+    not take the newer release's number for an attack. Raises MalformedError for a damaged state file.
+    """
+    with _lock:
+        known = _seen.get((str(root), place), Remembered()).joined(_seen.get((str(root), ""), Remembered()))
+    if state_file is None:
+        return known
+    with _locked(state_file):
+        return known.joined(_from_file(state_file, place))
+
+
+def remember(root: Path, place: str, seen: Remembered, state_file: Path | None) -> None:
+    """Raise what is remembered to ``seen``; the state file is replaced and synchronised where it changes."""
+    with _lock:
+        for key, value in ((place, seen), ("", Remembered(revocations=seen.revocations))):
+            _seen[str(root), key] = value.joined(_seen.get((str(root), key), Remembered()))
+    if state_file is None:
+        return
+    with _locked(state_file):
+        document = _read(state_file)
+        before = _from_file(state_file, place)
+        after = seen.joined(before)
+        if after == before and place in document["channels"]:
+            return
+        document["channels"][place] = {
+            "number": after.number,
+            "release_digest": after.release_digest,
+            "sequence": after.sequence,
+        }
+        document["revocations"] = after.revocations
+        data = json.dumps(document, indent=1, sort_keys=True).encode() + b"\n"
+        try:
+            replace_file(state_file.parent, state_file.name, data, 0o600)
+        except OSError as error:
+            raise LoaderError(f"the state file {state_file} cannot be written: {error.strerror}") from error
+
+
+def forget() -> None:
+    """Forget what this process saw (for tests); a state file keeps what it holds."""
+    with _lock:
+        _seen.clear()
+
+
+@contextlib.contextmanager
+def _locked(state_file: Path) -> Iterator[None]:
+    try:
+        fd = os.open(state_file.with_name(state_file.name + ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise LoaderError(f"the state file {state_file} cannot be locked: {error.strerror}") from error
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)
+
+
+def _read(state_file: Path) -> dict[str, Any]:
+    try:
+        with state_file.open("rb") as file:
+            data = file.read(MAX_STATE_BYTES + 1)
+    except FileNotFoundError:
+        return {"schema": 1, "revocations": 0, "channels": {}}
+    except OSError as error:
+        raise LoaderError(f"the state file {state_file} cannot be read: {error.strerror}") from error
+    document = parse_json(data[:MAX_STATE_BYTES], f"the state file {state_file}")
+    if (
+        not isinstance(document, dict)
+        or document.get("schema") != 1
+        or not isinstance(document.get("channels"), dict)
+        or not _count(document.get("revocations"))
+    ):
+        raise MalformedError(f"the state file {state_file} is damaged; what it remembered cannot be trusted")
+    return document
+
+
+def _from_file(state_file: Path, place: str) -> Remembered:
+    document = _read(state_file)
+    row = document["channels"].get(place)
+    if row is None:
+        return Remembered(revocations=document["revocations"])
+    if (
+        not isinstance(row, dict)
+        or not _count(row.get("number"))
+        or not _count(row.get("sequence"))
+        or not SHA256.fullmatch(str(row.get("release_digest")))
+    ):
+        raise MalformedError(f"the state file {state_file} is damaged at {place}")
+    return Remembered(row["number"], row["release_digest"], row["sequence"], document["revocations"])
+
+
+def _count(value: object) -> bool:
+    return type(value) is int and value >= 0

@@ -1,0 +1,119 @@
+"""The signed documents as frozen models: ``release.json``, ``channel.json`` and ``revocations.json``.
+
+These models *write*; what a loader believes is decided in :mod:`acceptd.release.trust`, without pydantic.
+``model_json_schema()`` of each gives its JSON Schema.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from acceptd.policy.manifest import BundlePath, Table
+from acceptd.policy.names import ModelId, Name, Sha256
+from acceptd.policy.profile import Profile
+from acceptd.release.trust import MAX_NUMBER
+
+Number = Annotated[int, Field(ge=1, le=MAX_NUMBER)]
+Count = Annotated[int, Field(ge=0, lt=2**53)]
+Stamp = Annotated[str, Field(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$")]
+Reason = Annotated[str, Field(max_length=2000)]
+Kind = Literal["promote", "rollback"]
+
+
+class SessionOptions(Table):
+    """The accepted session options. The loader applies exactly these, and its own fixed ones on top."""
+
+    profile: Name = "cpu"
+    providers: Annotated[list[str], Field(min_length=1, max_length=16)] = ["CPUExecutionProvider"]
+    allow_cpu_fallback: bool = False
+    intra_op_threads: Annotated[int, Field(ge=1, le=256)] = 1
+    inter_op_threads: Annotated[int, Field(ge=1, le=256)] = 1
+    optimisation: Literal["disable", "basic", "extended", "all"] = "all"
+    session_entries: Annotated[dict[str, str], Field(max_length=64)] = {}
+    runtime_identity: Sha256 | None = None
+    """Identity of the runtime that the model was accepted on, where it was measured."""
+
+    @classmethod
+    def of(cls, profile: Profile, runtime_identity: str | None = None) -> SessionOptions:
+        """Return the options that a profile means."""
+        kept = profile.model_dump(exclude={"schema_", "name", "interpreter"})
+        return cls(profile=profile.name, runtime_identity=runtime_identity, **kept)
+
+
+class FileRow(Table):
+    """One file of the bundle."""
+
+    path: BundlePath
+    sha256: Sha256
+    size: Count
+
+
+class Prior(Table):
+    """The release that was current before."""
+
+    number: Number
+    bundle_digest: Sha256
+    release_digest: Sha256
+
+
+class Inclusion(Table):
+    """Inclusion proof of the ``intent`` entry; hashes in hex, the exact leaf in base64."""
+
+    seq: Count
+    leaf: str
+    leaf_hash: Sha256
+    size: Count
+    root: Sha256
+    path: Annotated[list[Sha256], Field(max_length=64)]
+
+
+class ReleaseDocument(Table):
+    """The payload of ``release.json``: immutable, without expiry."""
+
+    schema_: Annotated[Literal[1], Field(alias="schema", serialization_alias="schema")] = 1
+    model_id: ModelId
+    channel: Name
+    number: Number
+    kind: Kind
+    reason: Reason
+    released_at: Stamp
+    bundle_digest: Sha256
+    files: Annotated[list[FileRow], Field(min_length=1)]
+    manifest: dict[str, Any]
+    options: SessionOptions
+    verdict_seq: Count
+    prior: Prior | None
+    inclusion: Inclusion | None
+
+
+class ChannelDocument(Table):
+    """The payload of ``channel.json``: short-lived, replaced by rename, refreshed by the daemon."""
+
+    schema_: Annotated[Literal[1], Field(alias="schema", serialization_alias="schema")] = 1
+    model_id: ModelId
+    channel: Name
+    number: Number
+    release_digest: Sha256
+    least_revocations: Count
+    sequence: Annotated[int, Field(ge=1, lt=2**53)]
+    issued_at: Stamp
+    expires_at: Stamp
+
+
+class RevokedRow(Table):
+    """One revoked bundle digest."""
+
+    digest: Sha256
+    reason: Reason
+    at: Stamp
+
+
+class RevocationsDocument(Table):
+    """The payload of ``revocations.json``: the whole list under a number that only rises."""
+
+    schema_: Annotated[Literal[1], Field(alias="schema", serialization_alias="schema")] = 1
+    number: Annotated[int, Field(ge=1, lt=2**53)]
+    issued_at: Stamp
+    revoked: list[RevokedRow]

@@ -1,0 +1,171 @@
+"""Reading below a root that may be hostile: small files measured first, store objects hashed by descriptor.
+
+Standard library only: the loader in production and the trusted side use the same code. Every open is
+beneath the root and through no link (openat2(2), RESOLVE_BENEATH and RESOLVE_NO_SYMLINKS).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import hmac
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from io import FileIO
+from pathlib import Path
+from typing import Final
+
+from acceptd.errors import DigestMismatchError, LoaderError, MalformedError, ReleaseNotFoundError
+from acceptd.intake.files import open_beneath
+from acceptd.release.trust import File
+
+Stamp = tuple[int, int, int, int, int]
+"""Device, inode, size in bytes, mtime and ctime in nanoseconds of a file that was hashed."""
+
+_FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+_LED_ASTRAY: Final = frozenset({errno.ELOOP, errno.EXDEV, errno.ENOTDIR, errno.ENXIO, errno.EINVAL, errno.EISDIR})
+
+
+def open_root(root: Path) -> int:
+    """Return a descriptor of the root directory; raise ReleaseNotFoundError where it cannot be opened."""
+    try:
+        return os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        raise ReleaseNotFoundError(f"{root}: {error.strerror}") from error
+
+
+def object_path(digest: str, path: str = "") -> str:
+    """Return the place of a bundle, or of one file in it, below the root."""
+    return f"store/sha256/{digest}/{path}" if path else f"store/sha256/{digest}"
+
+
+def read_small(root_fd: int, path: str, limit: int) -> bytes:
+    """Return the bytes of a regular file that is measured before it is read.
+
+    Raises ReleaseNotFoundError where there is none, MalformedError for a link, another kind of file or
+    more than ``limit`` bytes, LoaderError where it cannot be read.
+    """
+    with _regular(root_fd, path, path) as (file, state):
+        if state.st_size > limit:
+            raise MalformedError(f"{path} is larger than {limit} bytes")
+        data = bytearray()
+        try:
+            while len(data) <= limit and (part := file.read(limit + 1 - len(data))):
+                data += part
+        except OSError as error:
+            raise LoaderError(f"{path} cannot be read: {error.strerror}") from error
+    return bytes(data)
+
+
+def read_if_there(root_fd: int, path: str, limit: int) -> bytes | None:
+    """Return what :func:`read_small` returns, or None where the file does not exist."""
+    try:
+        return read_small(root_fd, path, limit)
+    except ReleaseNotFoundError:
+        return None
+
+
+def verify_object(root_fd: int, digest: str, files: Iterable[File]) -> dict[str, Stamp]:
+    """Hash every file of the store object ``digest`` and return their stamps.
+
+    ``files`` must already have given the digest. Raises DigestMismatchError for other bytes, sizes or
+    names (nothing else may lie there), MalformedError for links and files with a second name,
+    ReleaseNotFoundError where the object is missing.
+    """
+    wanted = {file.path: file for file in files}
+    _exactly(root_fd, digest, set(wanted))
+    return {path: _hash(root_fd, digest, file) for path, file in wanted.items()}
+
+
+def present(root_fd: int, digest: str, files: Iterable[File]) -> None:
+    """Raise as :func:`verify_object` does for other names, kinds or sizes; nothing is hashed."""
+    wanted = {file.path: file for file in files}
+    _exactly(root_fd, digest, set(wanted))
+    for path, file in wanted.items():
+        fd = _open(root_fd, object_path(digest, path), os.O_PATH | os.O_NOFOLLOW, path)
+        try:
+            _measured(os.fstat(fd), file)
+        finally:
+            os.close(fd)
+
+
+def stamp_of(root_fd: int, digest: str, path: str) -> Stamp:
+    """Return the present stamp of one file of a store object."""
+    fd = _open(root_fd, object_path(digest, path), os.O_PATH | os.O_NOFOLLOW, path)
+    try:
+        return _stamp(os.fstat(fd))
+    finally:
+        os.close(fd)
+
+
+def _hash(root_fd: int, digest: str, file: File) -> Stamp:
+    with _regular(root_fd, object_path(digest, file.path), file.path) as (stream, before):
+        _measured(before, file)
+        try:
+            found = hashlib.file_digest(stream, "sha256").hexdigest()
+        except OSError as error:
+            raise LoaderError(f"{file.path} cannot be read: {error.strerror}") from error
+        after = _stamp(os.fstat(stream.fileno()))
+    if not hmac.compare_digest(found, file.sha256) or after != _stamp(before):
+        raise DigestMismatchError(f"{file.path} is not the file that was promoted")
+    return after
+
+
+def _measured(state: os.stat_result, file: File) -> None:
+    if not stat.S_ISREG(state.st_mode) or state.st_nlink != 1:
+        raise MalformedError(f"{file.path} is no regular file with one name")
+    if state.st_size != file.size:
+        raise DigestMismatchError(f"{file.path} has {state.st_size} bytes, not the {file.size} that were promoted")
+
+
+def _exactly(root_fd: int, digest: str, wanted: set[str]) -> None:
+    """Raise DigestMismatchError where the object holds a file more or less than ``wanted``, by name."""
+    folders = {"", *(path[:cut] for path in wanted for cut in range(len(path)) if path[cut] == "/")}
+    found: set[str] = set()
+    for inner in sorted(folders):
+        what = f"the store's {inner}" if inner else f"the store's bundle {digest}"
+        fd = _open(root_fd, object_path(digest, inner), _FOLDER, what)
+        try:
+            with os.scandir(fd) as entries:
+                for entry in entries:
+                    path = f"{inner}/{entry.name}" if inner else entry.name
+                    if path not in wanted and path not in folders:
+                        raise DigestMismatchError(f"{path[:200]!r} is in the store but was never promoted")
+                    found.add(path)
+        finally:
+            os.close(fd)
+    missing = wanted - found
+    if missing:
+        raise DigestMismatchError(f"{min(missing)} is missing from the store")
+
+
+@contextlib.contextmanager
+def _regular(root_fd: int, path: str, what: str) -> Iterator[tuple[FileIO, os.stat_result]]:
+    """Give an open regular file, unbuffered, and its stat; raise as :func:`_open`, or MalformedError."""
+    fd = _open(root_fd, path, _FILE, what)
+    try:
+        state = os.fstat(fd)
+        if not stat.S_ISREG(state.st_mode):
+            raise MalformedError(f"{what} is no regular file")
+        with FileIO(fd, "rb", closefd=False) as file:
+            yield file, state
+    finally:
+        os.close(fd)
+
+
+def _open(root_fd: int, path: str, flags: int, what: str) -> int:
+    try:
+        return open_beneath(root_fd, path, flags)
+    except FileNotFoundError:
+        raise ReleaseNotFoundError(f"{what} does not exist") from None
+    except OSError as error:
+        if error.errno in _LED_ASTRAY:
+            raise MalformedError(f"{what} is a link, leads elsewhere or is no file: {error.strerror}") from error
+        raise LoaderError(f"{what} cannot be opened: {error.strerror}") from error
+
+
+def _stamp(state: os.stat_result) -> Stamp:
+    return (state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns)

@@ -1,0 +1,79 @@
+"""At start: whatever was half done is finished or burnt, and files that disagree with the ledger are mended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from acceptd.errors import ReleaseError
+from acceptd.record.log import Ledger
+from acceptd.release import channel as channels
+from acceptd.release import store
+from acceptd.release.book import Book, read_book
+from acceptd.release.layout import model_lock, revocation_lock
+from acceptd.release.revoke import carry_out
+from acceptd.release.settle import Terms, settle
+from acceptd.release.signers import ReleaseKeys
+
+_DEFAULT = Terms()
+
+
+@dataclass(frozen=True, slots=True)
+class Reconciled:
+    """A line for each thing that was put right, and for each that a person must look at."""
+
+    done: tuple[str, ...]
+    problems: tuple[str, ...]
+
+
+def reconcile(state: Path, ledger: Ledger, keys: ReleaseKeys, *, terms: Terms = _DEFAULT) -> Reconciled:
+    """Finish or burn interrupted promotions, rollbacks and revocations of every channel. Repeatable.
+
+    One damaged model does not keep the others from being reconciled: it is a line in ``problems``, and its
+    channel is left to expire. Raises LedgerError or StateError where ledger or storage fail altogether.
+    """
+    done: list[str] = []
+    problems: list[str] = []
+    with revocation_lock(state, shared=False):
+        problems += store.sweep(state)
+        channels.sweep_revocations(state)
+        if _revocations_unfinished(state, keys, read_book(ledger)):
+            try:
+                carried = carry_out(state, ledger, keys, "", terms)
+            except ReleaseError as error:
+                problems.append(f"revocations: {error}")
+            else:
+                done.append(f"the revocation list {carried.number} was carried out")
+                problems += carried.problems
+        for model_id, channel in sorted(read_book(ledger).channels):
+            with model_lock(state, model_id):
+                try:
+                    done += settle(state, ledger, keys, model_id, channel, terms)
+                    row = read_book(ledger).current(model_id, channel)
+                    facts = channels.read(state, keys, model_id, channel)
+                    if row is not None and (line := channels.ahead(facts, row)):
+                        problems.append(line)
+                except (ReleaseError, OSError) as error:
+                    problems.append(f"{model_id} {channel}: {error}")
+    return Reconciled(tuple(done), tuple(problems))
+
+
+def _revocations_unfinished(state: Path, keys: ReleaseKeys, book: Book) -> bool:
+    """Say whether list, a channel or a rollback lags behind what the ledger has revoked."""
+    try:
+        listed = channels.read_revocations(state, keys)
+    except ReleaseError:
+        return True
+    if not set(book.revoked) <= set(listed.revoked):
+        return True
+    for place in list(book.channels):
+        row = book.current(*place)
+        facts = channels.read(state, keys, *place)
+        if row is None:
+            continue
+        if facts is None or facts.least_revocations != listed.number:
+            return True
+        entry = book.revoked.get(row.digest)
+        if entry is not None and entry.rollback and book.fallback(*place) is not None:
+            return True
+    return False
