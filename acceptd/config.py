@@ -144,7 +144,9 @@ def refuse_strangers(path: Path) -> None:
     """Raise ConfigError if ``path`` may be written by others than its trusted owner (us or root)."""
     facts = path.stat()
     if facts.st_uid not in {os.getuid(), 0}:
-        raise ConfigError(f"{path} is owned by uid {facts.st_uid}", remedy=f"chown it to uid {os.getuid()} or root")
+        raise ConfigError(
+            f"{path} is owned by uid {facts.st_uid}", remedy=f"chown it to uid {os.getuid()} or root"
+        )
     if facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise ConfigError(f"{path} is writable by group or others", remedy=f"chmod go-w {path}")
 

@@ -8,7 +8,7 @@ from typing import Any
 
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # before onnxruntime is imported anywhere below
 
-from sandbox import attack, inspect, manifest, messages, run, unpack, vectors  # noqa: E402
+from sandbox import attack, inspect, manifest, messages, run, unpack, vectors
 
 Body = Callable[[dict[str, Any], messages.Channel, dict[str, int]], dict[str, float]]
 
@@ -31,8 +31,8 @@ def preload() -> None:
 
 def versions() -> dict[str, str]:
     """Return the versions of the libraries as imported here."""
-    import numpy  # noqa: PLC0415 - imported long before; the names are only wanted here
-    import onnx  # noqa: PLC0415
-    import onnxruntime  # noqa: PLC0415
+    import numpy
+    import onnx
+    import onnxruntime
 
     return {"numpy": numpy.__version__, "onnx": onnx.__version__, "onnxruntime": onnxruntime.__version__}

@@ -181,6 +181,10 @@ def start(sealed: Path, *, testing: bool = False) -> Parent:
     import sandbox
 
     uid, gid = cell_ids()
+    if os.getuid() == 0:
+        # The cell's uid walks through the sealed area but cannot list it; nobody else gets in.
+        os.chown(sealed, -1, gid)
+        sealed.chmod(0o710)
     package = Path(sandbox.__file__).parent
     command = bwrap_arguments(find_bwrap(), sealed, package, uid, gid)
     if testing:

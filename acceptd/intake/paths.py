@@ -29,7 +29,7 @@ def shown(text: str | bytes, limit: int = 400) -> str:
     raw = text if isinstance(text, bytes) else _encoded(text[: limit + 1])
     decoded = raw[: 4 * limit].decode("utf-8", "backslashreplace")
     result = "".join(char if char.isprintable() else _escape(char) for char in decoded[: limit + 1])
-    return result if len(decoded) <= limit else f"{result[:limit]}…"
+    return result if len(result) <= limit else f"{result[:limit]}…"
 
 
 def _encoded(text: str) -> bytes:

@@ -120,7 +120,9 @@ FORBIDDEN_CALLS: dict[str, tuple[int, ...]] = {
 def outside(source: str, spec: dict[str, str]) -> bool:
     """Run ``source`` without walls, in a throw-away process; return whether the attack worked there."""
     names = "ctypes errno fcntl mmap os resource select signal socket struct threading time"
-    program = "\n".join([f"import {name}" for name in names.split()] + [f"spec = {spec!r}", source, "print(escaped)"])
+    program = "\n".join(
+        [f"import {name}" for name in names.split()] + [f"spec = {spec!r}", source, "print(escaped)"]
+    )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     return done.stdout.strip().endswith("True")
 
@@ -135,7 +137,9 @@ def places(sealed: Path, scratch: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", sorted(PROBES))
-def test_the_attack_works_outside_and_fails_inside(name: str, attack: Attack, sealed: Path, tmp_path: Path) -> None:
+def test_the_attack_works_outside_and_fails_inside(
+    name: str, attack: Attack, sealed: Path, tmp_path: Path
+) -> None:
     source = PROBES[name]
     spec = places(sealed, tmp_path)
     assert outside(source, spec), "the positive control must succeed, or the probe proves nothing"

@@ -8,6 +8,12 @@ from tests.cell.conftest import Attack
 
 pytestmark = pytest.mark.cell
 
+
+def frame(payload: str) -> str:
+    """Return attacker code that writes one raw frame."""
+    return f"p={payload}; os.write(3, b'J' + struct.pack('!I', len(p)) + p)"
+
+
 LIES = {
     "a frame of another job's type": "channel.send('facts', {})",
     "walls again": "channel.send('walls', {'states': {'network': 'enforced'}})",
@@ -17,12 +23,11 @@ LIES = {
     "raw data nobody announced": "channel.data(b'x' * 10)",
     "a giant frame": "os.write(3, b'J' + struct.pack('!I', 1 << 31))",
     "not JSON": "os.write(3, b'J' + struct.pack('!I', 3) + b'{]}')",
-    "NaN": "os.write(3, b'J' + struct.pack('!I', 27) + b'{\"t\":\"note\",\"facts\":{\"a\":NaN}}'[:27])",
-    "NaN as a number": "p=b'{\"t\":\"note\",\"facts\":{\"a\":NaN}}'; os.write(3, b'J' + struct.pack('!I', len(p)) + p)",
-    "a huge integer": "p=b'{\"t\":\"note\",\"facts\":{\"a\":99999999999999999999}}'; os.write(3, b'J' + struct.pack('!I', len(p)) + p)",
-    "a lone surrogate": "p=b'{\"t\":\"note\",\"facts\":{\"a\":\"\\\\ud800\"}}'; os.write(3, b'J' + struct.pack('!I', len(p)) + p)",
-    "deep JSON": "p=b'{\"t\":\"note\",\"facts\":{\"a\":' + b'['*5000 + b']'*5000 + b'}}'; os.write(3, b'J' + struct.pack('!I', len(p)) + p)",
-    "a key twice": "p=b'{\"t\":\"note\",\"facts\":{},\"facts\":{}}'; os.write(3, b'J' + struct.pack('!I', len(p)) + p)",
+    "NaN as a number": frame("b'{\"t\":\"note\",\"facts\":{\"a\":NaN}}'"),
+    "a huge integer": frame("b'{\"t\":\"note\",\"facts\":{\"a\":99999999999999999999}}'"),
+    "a lone surrogate": frame("b'{\"t\":\"note\",\"facts\":{\"a\":\"\\\\ud800\"}}'"),
+    "deep JSON": frame("b'{\"t\":\"note\",\"facts\":{\"a\":' + b'['*5000 + b']'*5000 + b'}}'"),
+    "a key twice": frame("b'{\"t\":\"note\",\"facts\":{},\"facts\":{}}'"),
     "half a frame, then the end": "os.write(3, b'J' + struct.pack('!I', 100) + b'{'); os._exit(0)",
     "an unknown key": "channel.send('done', {'verdict': 'accepted'})",
     "a wrong type": "channel.send('done', {'peak_rss_bytes': 'many'})",

@@ -127,7 +127,7 @@ def test_a_drop_that_nobody_touches_any_more_is_ready(desk: Desk) -> None:
 
 
 def test_a_drop_that_keeps_changing_waits(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    from acceptd.intake import inbox as module  # noqa: PLC0415
+    from acceptd.intake import inbox as module
 
     drop = desk.root / "mosaic" / "v1"
     drop.mkdir()
@@ -311,7 +311,7 @@ def test_polling_finds_drops_too(desk: Desk) -> None:
 
 
 def test_lost_events_are_made_good_by_a_rescan(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    from acceptd.intake import watching  # noqa: PLC0415
+    from acceptd.intake import watching
 
     monkeypatch.setattr(watching._TeamHandler, "on_any_event", lambda self, event: None)
     desk.open(rescan_seconds=0.05, settle_seconds=0.0)

@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -77,10 +78,18 @@ def test_a_drop_that_hangs_is_killed_and_the_next_is_sealed(drop: Path, tmp_path
         assert sorted(os.listdir(sealed)) == ["next", "warm"]
 
 
-def test_a_drop_that_hangs_holds_up_no_other(drop: Path, tmp_path: Path) -> None:
+def test_a_drop_that_hangs_holds_up_no_other(drop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with SealerClient() as client:
         client.seal(drop, tmp_path / "warm", LIMITS)
         stop_child(client)
+        asked = threading.Event()
+        real = module._Child.ask
+
+        def ask(child: module._Child, order: dict[str, Any], deadline: float) -> dict[str, Any]:
+            asked.set()
+            return real(child, order, deadline)
+
+        monkeypatch.setattr(module._Child, "ask", ask)
         errors: list[Exception] = []
 
         def hang() -> None:
@@ -91,8 +100,7 @@ def test_a_drop_that_hangs_holds_up_no_other(drop: Path, tmp_path: Path) -> None
 
         stuck = threading.Thread(target=hang)
         stuck.start()
-        while not client._busy:  # until the stopped child has its order
-            pass
+        assert asked.wait(30)
         assert client.seal(drop, tmp_path / "other", LIMITS).digest
         client.close()
         stuck.join()

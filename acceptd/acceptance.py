@@ -1,0 +1,401 @@
+"""The stages of one acceptance, in order, readable top to bottom (design, section 5).
+
+Nothing here parses a submitted byte: jobs in the cell do, and what they say is evidence. Every way
+out of here leads through the judge, and no failure leads to ``accepted``.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from acceptd.cell.blobs import Blob
+from acceptd.cell.limits import job_limits
+from acceptd.compare import pairing
+from acceptd.errors import CellUnavailableError, ConfigError, InternalError, SealError
+from acceptd.evidence import Facts, JobRecord, Problem, Sealed, SealFailure, Statistics, Submission
+from acceptd.judge import infer, inventory
+from acceptd.judge.finding import Judgement
+from acceptd.judge.verdict import judge, pre_run
+from acceptd.policy import manifest as manifests
+from acceptd.policy.contract import Contract
+from acceptd.policy.manifest import Manifest, ModelSpec
+from acceptd.record.entry import utc_now
+from acceptd.rules import Rules
+from acceptd.tools import Tools
+from acceptd.unpack import unpack_archive
+
+Kind = Literal["directory", "zip", "tar", "tar.gz"]
+BUNDLE = "bundle"
+MANIFEST_FILE = "bundle.toml"
+ANY_TEAM = "local"
+"""The team of a local check: nobody's inbox, so a manifest may name any team."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """One thing to judge: where it lies, and who dropped it."""
+
+    id: str
+    team: str
+    name: str
+    source: Path
+    kind: Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """All that one acceptance found out."""
+
+    submission: Submission
+    manifest: Manifest | None
+    contract: Contract | None
+    contract_digest: str
+    judgement: Judgement
+    timings_ms: dict[str, float]
+
+
+@dataclass(slots=True)
+class Acceptance:
+    """One acceptance under way. Call :meth:`run`."""
+
+    drop: Drop
+    rules: Rules
+    tools: Tools
+    progress: Callable[[str], None] = lambda _stage: None
+    cancelled: Callable[[], bool] = lambda: False
+    timings_ms: dict[str, float] = field(default_factory=dict)
+    jobs: list[JobRecord] = field(default_factory=list)
+    statistics: Statistics | None = None
+    manifest: Manifest | None = None
+    manifest_error: Problem | None = None
+    inferred: list[str] = field(default_factory=list)
+    contract: Contract | None = None
+    contract_digest: str = ""
+    team: str = ""
+
+    def __post_init__(self) -> None:
+        self.team = self.drop.team
+
+    def run(self, sealed: Sealed | None = None) -> Outcome:
+        """Take the drop through all stages; with ``sealed`` the sealing was done before (recovery)."""
+        failure: SealFailure | None = None
+        if sealed is None:
+            with self._stage("seal"):
+                sealed, failure = self.seal()
+        if sealed is not None:
+            try:
+                self._examine(sealed)
+            except CellUnavailableError as error:
+                self._unavailable(error)
+        with self._stage("judge"):
+            submission = self._submission(sealed, failure)
+            judgement = judge(
+                self.manifest, self.contract, self.rules.policy, submission, utc_now(), profile=self.rules.profile
+            )
+        return Outcome(
+            submission, self.manifest, self.contract, self.contract_digest, judgement, dict(self.timings_ms)
+        )
+
+    # -- seal ---------------------------------------------------------------------------------------
+
+    @property
+    def sealed_directory(self) -> Path:
+        """Where the sealed bundle lies."""
+        return self.tools.sealed / self.drop.id / BUNDLE
+
+    def seal(self) -> tuple[Sealed | None, SealFailure | None]:
+        """Seal the drop into acceptd's own storage; a refusal is evidence, not an error."""
+        home = self.tools.sealed / self.drop.id
+        limits = self.rules.policy.limits
+        try:
+            home.mkdir(mode=0o755, exist_ok=True)
+            home.chmod(0o755)
+            if self.drop.kind == "directory":
+                return self.tools.sealer.seal(self.drop.source, self.sealed_directory, limits), None
+            record, sealed = unpack_archive(
+                self.drop.source, self.drop.kind, home, self.drop.id, self.rules, self.tools
+            )
+            if record is not None:
+                self.jobs.append(record)
+            return sealed, None
+        except SealError as error:
+            return None, SealFailure(code=error.code, where=error.where, message=error.message)
+
+    # -- examine ------------------------------------------------------------------------------------
+
+    def _examine(self, sealed: Sealed) -> None:
+        facts: dict[str, Facts] = {}
+        paths = [file.path for file in sealed.files]
+        if MANIFEST_FILE in paths:
+            with self._stage("manifest"):
+                self._read_manifest()
+            if self.manifest is None:
+                return
+        else:
+            with self._stage("inspect"):
+                facts = self._inspect(sealed, dict.fromkeys(inventory.model_paths(sealed, None)[:32], ""))
+            found = infer.infer(self.team, self.drop.name, facts, sealed)
+            if found is None:
+                return
+            self.manifest, self.inferred = found.manifest, list(found.inferred)
+            self._name_jobs(found.manifest)
+        if self.team == ANY_TEAM:
+            self.team = self.manifest.bundle.id.partition("/")[0]
+        if self.manifest.bundle.id.partition("/")[0] != self.team and not self.inferred:
+            return  # manifest/team-mismatch: the judge says so, and nothing of it is examined further
+        self.contract, self.contract_digest = self._find_contract(self.manifest)
+        with ExitStack() as stack:
+            self._examine_models(sealed, self.manifest, facts, stack)
+
+    def _examine_models(
+        self, sealed: Sealed, manifest: Manifest, facts: dict[str, Facts], stack: ExitStack
+    ) -> None:
+        taken = inventory.take(sealed, manifest)
+        inputs, expected = (stack.enter_context(closing_blob(self.tools.temporary)) for _ in range(2))
+        vectors = None
+        if taken.sets:
+            vectors = self.tools.jobs.submit(self._vectors, taken, manifest, inputs, expected)
+        if not facts:
+            with self._stage("inspect"):
+                facts = self._inspect(sealed, {model.file: model.name for model in manifest.models})
+        if vectors is not None:
+            with self._stage("vectors"):
+                self.jobs.append(vectors.result())
+        before = pre_run(manifest, self.contract, self.rules.policy, self._submission(sealed, None))
+        if any(finding.severity == "reject" for finding in before):
+            return
+        outputs: dict[tuple[str, str], Blob] = {}
+        with self._stage("run"):
+            for model in manifest.models:
+                if model.file in facts:
+                    self._run_model(sealed, taken, model, facts[model.file], inputs, outputs, stack)
+        with self._stage("compare"):
+            self._compare(manifest, inputs, expected, outputs)
+
+    def _read_manifest(self) -> None:
+        limits = job_limits("manifest", self.rules.policy.limits)
+        record = self._job("manifest", {MANIFEST_FILE: MANIFEST_FILE}, {"path": MANIFEST_FILE}, limits)
+        self.jobs.append(record)
+        if record.manifest is None:
+            return
+        try:
+            self.manifest = manifests.validate(record.manifest)
+        except ConfigError as error:
+            where, _, message = error.message.removeprefix("bundle.toml: ").partition(": ")
+            self.manifest_error = Problem(code="manifest/invalid", where=f"bundle.toml {where}", message=message)
+
+    def _find_contract(self, manifest: Manifest) -> tuple[Contract | None, str]:
+        # An inferred id is a guess from the drop's name: no contract may be picked by it.
+        return (None, "") if self.inferred else self.rules.contract(manifest.bundle.id)
+
+    def _inspect(self, sealed: Sealed, models: dict[str, str]) -> dict[str, Facts]:
+        """Run ``inspect`` for each model file (mapped to its name), side by side; return facts by file."""
+        taken = inventory.take(sealed, self.manifest)
+        limits = self.rules.policy.limits
+        present = {file.path for file in sealed.files}
+        futures = {}
+        for path, name in models.items():
+            if path not in present:
+                continue
+            visible = list(taken.visible(path))
+            spec = {
+                "model": path,
+                "files": {file.path: file.size for file in sealed.files},
+                "present": visible,
+                "forbidden": list(taken.forbidden),
+                "limits": {
+                    key: getattr(limits, key)
+                    for key in ("nodes", "initializers", "scopes", "wire_depth", "metadata_bytes", "model_bytes")
+                },
+            }
+            bounds = job_limits("inspect", limits)
+            futures[path] = self.tools.jobs.submit(
+                self._job, "inspect", {item: item for item in visible}, spec, bounds, model=name or path
+            )
+        facts = {}
+        for path, future in futures.items():
+            record = future.result()
+            self.jobs.append(record)
+            if record.facts is not None:
+                facts[path] = record.facts
+        return facts
+
+    def _name_jobs(self, manifest: Manifest) -> None:
+        """Give the jobs that ran before the manifest was inferred the names that it gave the models."""
+        names = {model.file: model.name for model in manifest.models}
+        self.jobs[:] = [job.model_copy(update={"model": names.get(job.model, job.model)}) for job in self.jobs]
+
+    def _vectors(self, taken: inventory.Inventory, manifest: Manifest, inputs: Blob, expected: Blob) -> JobRecord:
+        files = {path: path for path in taken.vector_files()}
+        spec = inventory.vectors_spec(taken, manifest)
+        limits = job_limits("vectors", self.rules.policy.limits)
+        with lent({"inputs": inputs.writer(), "expected": expected.writer()}) as blobs:
+            return self._job("vectors", files, spec, limits, blobs=blobs)
+
+    def _run_model(
+        self,
+        sealed: Sealed,
+        taken: inventory.Inventory,
+        model: ModelSpec,
+        facts: Facts,
+        inputs: Blob,
+        outputs: dict[tuple[str, str], Blob],
+        stack: ExitStack,
+    ) -> None:
+        assert self.manifest is not None
+        files, external = inventory.run_files(taken, model, facts)
+        sizes = {file.path: file.size for file in sealed.files}
+        digest = next(file.sha256 for file in sealed.files if file.path == model.file)
+        vectors = next((job.vectors for job in self.jobs if job.vectors is not None), None)
+        sets = [one for one in vectors.sets if one.model == model.name] if vectors else []
+        policy = self.rules.policy
+        limits = job_limits("run", policy.limits, mapped_bytes=sum(sizes[path] for path in external))
+        base: dict[str, Any] = {
+            "model": model.file,
+            "sha256": digest,
+            "size": sizes[model.file],
+            "external": external,
+            "declared": model.model_dump(mode="json"),
+            "dims": {name: bounds.model_dump() for name, bounds in self.manifest.dims.items()},
+            "profile": self.rules.profile.model_dump(mode="json", by_alias=True),
+            "sets": [
+                {"name": one.name, "inputs": [item.model_dump(mode="json") for item in one.inputs]} for one in sets
+            ],
+            "max_elements": policy.probes.max_elements,
+            "inferred": bool(self.inferred),
+            "seed": self.tools.probe_seed(sealed.digest),
+        }
+        # An inferred manifest declares no range: no probe would be in-domain, and none could decide anything.
+        probes = policy.probes.enabled and not self.inferred
+        variants: list[Literal["", "unoptimised"]] = [""]
+        if policy.probes.unoptimised and sets:
+            variants.append("unoptimised")
+        futures = []
+        for variant in variants:
+            blob = outputs[model.name, variant] = stack.enter_context(closing_blob(self.tools.temporary))
+            first = variant == ""
+            spec = base | {"optimised": first, "repeats": 2 if first else 1, "probes": first and probes}
+            futures.append(
+                self.tools.jobs.submit(self._run_job, files, spec, limits, model.name, variant, inputs, blob)
+            )
+        self.jobs += [future.result() for future in futures]
+
+    def _run_job(
+        self,
+        files: list[str],
+        spec: dict[str, Any],
+        limits: Any,
+        model: str,
+        variant: Literal["", "unoptimised"],
+        inputs: Blob,
+        blob: Blob,
+    ) -> JobRecord:
+        with lent({"inputs": inputs.reader(), "outputs": blob.writer()}) as blobs:
+            return self._job(
+                "run", {path: path for path in files}, spec, limits, blobs=blobs, model=model, variant=variant
+            )
+
+    def _compare(
+        self, manifest: Manifest, inputs: Blob, expected: Blob, outputs: dict[tuple[str, str], Blob]
+    ) -> None:
+        vectors = next((job.vectors for job in self.jobs if job.vectors is not None), None)
+        task = pairing.pair(manifest, self.contract, self.rules.policy, vectors, self.jobs)
+        named = {pairing.EXPECTED: expected.reader(), pairing.INPUTS: inputs.reader()}
+        named |= {pairing.outputs_key(model, variant): blob.reader() for (model, variant), blob in outputs.items()}
+        with lent(named) as files:
+            try:
+                self.statistics = self.tools.comparer.compare(task, files)
+            except InternalError:
+                self.statistics = None  # no statistics: the judge says inconclusive, never accepted
+
+    # -- common -------------------------------------------------------------------------------------
+
+    def _job(
+        self,
+        kind: str,
+        files: dict[str, str],
+        spec: dict[str, Any],
+        limits: Any,
+        *,
+        blobs: dict[str, int] | None = None,
+        model: str = "",
+        variant: Literal["", "unoptimised"] = "",
+    ) -> JobRecord:
+        place = f"{self.drop.id}/{BUNDLE}"
+        return self.tools.cell.run(
+            kind,
+            files={inside: f"{place}/{path}" for inside, path in files.items()},
+            spec=spec,
+            limits=limits,
+            required_walls=self.rules.policy.required_walls,
+            blobs=blobs,
+            cancelled=self.cancelled,
+            model=model,
+            profile=self.rules.profile.name if kind == "run" else "",
+            variant=variant,
+        )
+
+    def _unavailable(self, error: CellUnavailableError) -> None:
+        self.jobs.append(
+            JobRecord(kind="inspect", ending="unavailable", cause="no cell", message=error.message[:300])
+        )
+
+    def _submission(self, sealed: Sealed | None, failure: SealFailure | None) -> Submission:
+        # Where nothing ever ran in the cell (a drop that cannot be sealed) no wall has anything to say.
+        states = dict(self.tools.cell.outer_states) if self.jobs else {}
+        notes = dict(self.tools.cell.outer_notes) if self.jobs else {}
+        for record in self.jobs:
+            for name, state in (record.walls.states if record.walls else {}).items():
+                if states.get(name, "enforced") == "enforced":
+                    states[name] = state
+                    notes |= (
+                        {name: record.walls.notes[name]} if record.walls and name in record.walls.notes else {}
+                    )
+        return Submission(
+            id=self.drop.id,
+            team=self.team,
+            sealed=sealed,
+            seal_failure=failure,
+            jobs=list(self.jobs),
+            statistics=self.statistics,
+            walls=states,
+            wall_notes=notes,
+            manifest_error=self.manifest_error,
+            inferred=list(self.inferred),
+        )
+
+    @contextmanager
+    def _stage(self, name: str) -> Iterator[None]:
+        self.progress(name)
+        start = time.monotonic()
+        try:
+            yield
+        finally:
+            spent = (time.monotonic() - start) * 1000
+            self.timings_ms[name] = round(self.timings_ms.get(name, 0.0) + spent, 3)
+
+
+@contextmanager
+def closing_blob(directory: Path) -> Iterator[Blob]:
+    """Yield a fresh blob; its space is given back at the end."""
+    blob = Blob(directory)
+    try:
+        yield blob
+    finally:
+        blob.close()
+
+
+@contextmanager
+def lent(descriptors: dict[str, int]) -> Iterator[dict[str, int]]:
+    """Yield descriptors made for one job or comparison; closed at the end."""
+    try:
+        yield descriptors
+    finally:
+        for descriptor in descriptors.values():
+            os.close(descriptor)

@@ -1,0 +1,178 @@
+"""Tries each wall and limit on this host, from inside a job, and names the remedy for what does not hold."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+from acceptd.cell import launcher, syscalls
+from acceptd.cell.client import Cell
+from acceptd.cell.limits import job_limits
+from acceptd.errors import AcceptdError
+from acceptd.evidence import JobRecord
+from acceptd.policy.policy import LimitsTable
+
+State = Literal["enforced", "unavailable", "failed"]
+
+MEANING: Final[dict[str, tuple[str, str]]] = {
+    "namespaces": (
+        "a job sees no process, user or IPC object of the host",
+        (
+            "allow user namespaces: sysctl user.max_user_namespaces=10000 (on Ubuntu also"
+            " kernel.apparmor_restrict_unprivileged_userns=0, or an AppArmor profile for bwrap)"
+        ),
+    ),
+    "root": (
+        "a job's file system holds only its own named files",
+        "allow mounts in user namespaces; some container hosts forbid them (run on the host, or as root)",
+    ),
+    "network": ("a job has no network at all", "allow network namespaces in user namespaces"),
+    "landlock": (
+        "the kernel refuses every file but the named ones even if the private root had a hole",
+        "use a kernel from 5.13 on with Landlock enabled (lsm=landlock,... on the kernel command line)",
+    ),
+    "seccomp": (
+        "a job can make about seventy system calls and no other",
+        "install libseccomp: apt-get install libseccomp2",
+    ),
+    "capabilities": (
+        "a job holds no capability, not even in its own namespace",
+        "report it: this should always hold",
+    ),
+    "rlimits": (
+        "CPU time, memory, output and descriptors are bounded",
+        "raise the hard limits of the daemon (ulimit)",
+    ),
+    "memory_cgroup": (
+        "the kernel itself stops a job at its memory budget, page cache included",
+        "run under systemd with Delegate=memory pids on a cgroup v2 host; without it rlimits bound memory",
+    ),
+    "separate_uid": (
+        "a job that escaped every other wall would still not be the daemon's user",
+        "start the daemon as root (it drops jobs to the user acceptd-cell), for example by its systemd unit",
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing tried: ``state``, why it matters, what was seen, and the remedy."""
+
+    name: str
+    state: State
+    meaning: str
+    seen: str
+    remedy: str
+
+
+_PROBE: Final = """
+facts = {}
+try:
+    os.listdir('/etc'); facts['root'] = 'the host is visible'
+except OSError as error:
+    facts['root'] = ''
+try:
+    socket.socket(); facts['network'] = 'a socket could be opened'
+except OSError as error:
+    facts['network'] = ''
+facts['pid'] = os.getpid()
+facts['uid'] = os.getuid()
+facts['threads'] = threading.active_count()
+facts['telemetry'] = os.environ.get('ORT_DISABLE_TELEMETRY', '')
+note(**facts)
+"""
+
+
+def examine() -> list[Check]:
+    """Start a cell of one's own and prove each wall; never raises for a wall that is missing."""
+    with tempfile.TemporaryDirectory(prefix="acceptd-doctor-") as name:
+        sealed = Path(name) / "sealed"
+        sealed.mkdir(mode=0o755)
+        try:
+            with Cell(sealed, testing=True) as cell:
+                record = cell.run(
+                    "attack",
+                    files={},
+                    spec={"source": _PROBE},
+                    limits=job_limits("attack", LimitsTable(run_cpu_seconds=5)),
+                    required_walls=[],
+                )
+                return _walls(cell, record) + _runtime(cell, record)
+        except AcceptdError as error:
+            return _no_cell(str(error))
+
+
+def _walls(cell: Cell, record: JobRecord) -> list[Check]:
+    states: dict[str, State] = dict(record.walls.states) if record.walls else {}
+    notes = dict(record.walls.notes) if record.walls else {}
+    states |= {name: _state(value) for name, value in cell.outer_states.items()}
+    notes |= cell.outer_notes
+    facts = record.notes[0].facts if record.notes else {}
+    for name in ("root", "network"):
+        if facts.get(name):
+            states[name], notes[name] = "failed", str(facts[name])
+    if facts.get("pid") != 2:
+        states["namespaces"], notes["namespaces"] = "failed", record.message or "the probe job did not report"
+    checks = []
+    for name, (meaning, remedy) in MEANING.items():
+        state = states.get(name, "failed")
+        abi = f"ABI {record.walls.landlock_abi}" if name == "landlock" and record.walls else ""
+        checks.append(Check(name, state, meaning, notes.get(name, abi), "" if state == "enforced" else remedy))
+    return checks
+
+
+def _runtime(cell: Cell, record: JobRecord) -> list[Check]:
+    facts = record.notes[0].facts if record.notes else {}
+    quiet = facts.get("telemetry") == "1"
+    versions = ", ".join(f"{name} {version}" for name, version in sorted(cell.versions().items()))
+    one = facts.get("threads") == 1
+    return [
+        Check(
+            "telemetry",
+            "enforced" if quiet else "failed",
+            "onnxruntime sends nothing: it is on by default in the Linux wheel",
+            "ORT_DISABLE_TELEMETRY=1 in the cell" if quiet else "on",
+            "" if quiet else "report it",
+        ),
+        Check(
+            "threads",
+            "enforced" if one else "failed",
+            "the warm parent has one thread, so that forking it is safe",
+            f"{facts.get('threads', '?')} thread; {versions}",
+            "" if one else "report it",
+        ),
+    ]
+
+
+def _no_cell(reason: str) -> list[Check]:
+    seccomp = syscalls.available()
+    checks = []
+    for name, (meaning, remedy) in MEANING.items():
+        seen = reason
+        if name == "namespaces" and shutil.which("bwrap") is None:
+            remedy = "apt-get install bubblewrap"  # noqa: PLW2901
+        if name == "seccomp":
+            seen = seccomp or reason
+        checks.append(Check(name, "failed", meaning, seen, remedy))
+    return checks
+
+
+def _state(value: str) -> State:
+    return "enforced" if value == "enforced" else "unavailable" if value == "unavailable" else "failed"
+
+
+def host() -> dict[str, str]:
+    """Return what kind of host this is."""
+    return {
+        "kernel": platform.release(),
+        "machine": platform.machine(),
+        "python": platform.python_version(),
+        "bubblewrap": shutil.which("bwrap") or "not installed",
+        "started_by": "root" if os.getuid() == 0 else f"uid {os.getuid()}",
+        "cell_uid": str(launcher.cell_ids()[0]),
+    }

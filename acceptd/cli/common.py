@@ -1,0 +1,73 @@
+"""What the commands share: consoles, the state option, exit codes, and how errors become one line."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+from rich.console import Console
+
+from acceptd.config import default_state
+from acceptd.errors import UsageError
+
+EXIT_BY_VERDICT: Final = {"accepted": 0, "rejected": 1, "held": 3, "inconclusive": 4}
+EXIT_USAGE: Final = 2
+EXIT_AUDIT: Final = 5
+EXIT_INTERNAL: Final = 70
+WORST_ORDER: Final = (70, 1, 4, 3, 0)
+"""A suite ends with the worst exit code in this order (design, section 9)."""
+
+StateOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--state", help="The state directory (default: $ACCEPTD_STATE, a checkout's var/, /var/lib/acceptd)."
+    ),
+]
+JsonOption = Annotated[
+    bool, typer.Option("--json", help="Print one JSON object and nothing else on standard output.")
+]
+
+
+def console() -> Console:
+    """Return the console for results (standard output)."""
+    return Console(highlight=False, soft_wrap=False)
+
+
+def progress_console() -> Console:
+    """Return the console for progress and errors (standard error), so that standard output can be piped."""
+    return Console(stderr=True, highlight=False)
+
+
+def chosen_state(state: Path | None) -> Path:
+    """Return the state directory that the command works on."""
+    return state.absolute() if state is not None else default_state()
+
+
+def worst(codes: list[int]) -> int:
+    """Return the exit code of a suite."""
+    for code in WORST_ORDER:
+        if code in codes:
+            return code
+    return max(codes, default=0)
+
+
+def one_line(text: str) -> str:
+    """Return ``text`` as one line without control characters, for standard error."""
+    return "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in text.replace("\n", " "))
+
+
+def fail(message: str, remedy: str = "") -> None:
+    """Print the error line."""
+    line = f"acceptd: {one_line(message)}"
+    if remedy:
+        line += f"\n  → {one_line(remedy)}"
+    sys.stderr.write(line + "\n")
+
+
+def existing(path: Path, what: str) -> Path:
+    """Return ``path`` made absolute if it exists; raise UsageError otherwise."""
+    if not path.exists():
+        raise UsageError(f"{what} {path} does not exist", remedy="check the path")
+    return path.absolute()

@@ -1,0 +1,53 @@
+"""``acceptd daemon``: watches the inbox until it is told to stop."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import Annotated
+
+import structlog
+import typer
+from structlog.typing import Processor
+
+from acceptd.cli.common import StateOption, chosen_state
+from acceptd.config import load_settings, require_state
+
+
+def daemon(
+    state: StateOption = None,
+    policy: Annotated[str, typer.Option("--policy", help="A policy's name, or a file.")] = "",
+    log_json: Annotated[bool, typer.Option("--log-json/--log-text", help="How to log (standard error).")] = True,
+) -> None:
+    """Watch the inbox, judge what arrives, promote what is accepted. SIGTERM stops in order."""
+    paths = require_state(chosen_state(state))
+    settings = load_settings(paths.state)
+    if policy:
+        settings = settings.model_copy(update={"policy": policy})
+    configure_logging(settings.log_level, as_json=log_json)
+    from acceptd.daemon import Daemon
+
+    one = Daemon(paths, settings)
+    one.install_signals()
+    one.run()
+
+
+def configure_logging(level: str, *, as_json: bool) -> None:
+    """Set structlog up: one JSON object a line, no tensors, no raw names of submitters."""
+    shared: list[Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.dict_tracebacks if as_json else structlog.processors.format_exc_info,
+    ]
+    last: Processor = (
+        structlog.processors.JSONRenderer(ensure_ascii=True)
+        if as_json
+        else structlog.dev.ConsoleRenderer(colors=False)
+    )
+    structlog.configure(
+        processors=[*shared, last],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=True,
+    )

@@ -1,0 +1,73 @@
+"""``acceptd doctor``: each wall on this host, proved by trying, with why it matters and the remedy."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from acceptd.cell import doctor as cell_doctor
+from acceptd.cli.common import JsonOption, StateOption, chosen_state, console, progress_console
+from acceptd.config import Paths, load_settings, policies_directory
+from acceptd.errors import AcceptdError
+from acceptd.local import free_space
+from acceptd.report.escape import line
+from acceptd.rules import load_rules
+
+
+def doctor(
+    policy: Annotated[str, typer.Option("--policy", help="Whose required walls decide the exit code.")] = "",
+    state: StateOption = None,
+    json_: JsonOption = False,
+) -> None:
+    """Try every wall and check the installation. Exit 5 if a wall that the policy requires does not hold."""
+    place = chosen_state(state)
+    settings = load_settings(place)
+    rules = load_rules(policies_directory(settings), policy or settings.policy)
+    with progress_console().status("trying each wall from inside a job"):
+        checks = cell_doctor.examine()
+    required: set[str] = set(rules.policy.required_walls)
+    broken = [one for one in checks if one.state != "enforced" and one.name in required]
+    facts = cell_doctor.host() | _installation(place)
+    if json_:
+        body = {"host": facts, "policy": rules.policy.name, "required": sorted(required)}
+        typer.echo(json.dumps(body | {"checks": [asdict(one) for one in checks]}, sort_keys=True))
+    else:
+        _print(checks, required, facts, rules.policy.name)
+    raise typer.Exit(5 if broken else 0)
+
+
+def _print(checks: list[cell_doctor.Check], required: set[str], facts: dict[str, str], policy: str) -> None:
+    out = console()
+    table = Table(box=None, pad_edge=False, show_header=True)
+    for column in ("", "wall", "state", "why it matters"):
+        table.add_column(column, overflow="fold")
+    for one in checks:
+        mark = "ok" if one.state == "enforced" else ("!!" if one.name in required else "--")
+        why = one.meaning if not one.seen else f"{one.meaning} ({line(one.seen, 120)})"
+        table.add_row(mark, one.name, one.state, why)
+    out.print(table)
+    for one in checks:
+        if one.remedy:
+            needed = f"required by policy {policy}" if one.name in required else "not required"
+            out.print(f"\n{one.name} ({needed}): {one.remedy}", markup=False)
+    out.print()
+    for name, value in facts.items():
+        out.print(f"{name:12} {line(value)}", markup=False)
+
+
+def _installation(state: Path) -> dict[str, str]:
+    paths = Paths(state)
+    if not state.is_dir():
+        return {"state": f"{state} does not exist (acceptd init)"}
+    facts = {"state": str(state), "free_bytes": str(free_space(state)), "ledger": "unanchored"}
+    try:
+        missing = paths.missing()
+        facts["layout"] = "whole" if not missing else f"{missing[0]} is missing (acceptd init)"
+    except (OSError, AcceptdError) as error:
+        facts["layout"] = str(error)
+    return facts

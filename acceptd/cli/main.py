@@ -1,0 +1,109 @@
+"""Entry point: assembles the commands, turns errors into exit codes. Imports stay lazy, for a fast start."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+
+import typer
+
+from acceptd import __version__
+from acceptd.cli import common
+from acceptd.errors import AcceptdError, LoaderError, UserError
+
+app = typer.Typer(
+    name="acceptd",
+    help="The gate that every ONNX model passes before production.",
+    no_args_is_help=True,
+    add_completion=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+
+def _version(value: bool) -> None:
+    if value:
+        typer.echo(f"acceptd {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
+) -> None:
+    """The gate that every ONNX model passes before production."""
+
+
+_COMMANDS = {
+    "init": ("setup", "init"),
+    "daemon": ("daemon", "daemon"),
+    "check": ("check", "check"),
+    "submit": ("submit", "submit"),
+    "status": ("status", "status"),
+    "report": ("report", "report"),
+    "doctor": ("doctor", "doctor"),
+}
+_GROUPS = ("ledger", "release", "policy")
+
+
+def _assemble(wanted: str) -> None:
+    """Register the command ``wanted`` alone, or all where it is none: an import costs more than the parsing."""
+    known = wanted in _COMMANDS or wanted in _GROUPS
+    for name, (module, function) in _COMMANDS.items():
+        if not known or name == wanted:
+            app.command(name)(getattr(importlib.import_module(f"acceptd.cli.{module}"), function))
+    for name in _GROUPS:
+        if not known or name == wanted:
+            app.add_typer(importlib.import_module(f"acceptd.cli.{name}").app, name=name)
+
+
+def main() -> None:
+    """Run the command line; every deliberate error is one line and a documented exit code."""
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+    words = [word for word in sys.argv[1:] if not word.startswith("-")]
+    try:
+        _assemble(words[0] if words else "")
+        result = app(standalone_mode=False)
+        code = result if isinstance(result, int) else 0
+    except typer.Abort:
+        common.fail("interrupted")
+        code = 130
+    except typer.TyperException as error:
+        message = error.format_message()
+        if message.startswith("Usage:"):  # no command at all: the help, not an error line
+            typer.echo(message)
+        else:
+            common.fail(message, "see acceptd --help")
+        code = common.EXIT_USAGE
+    except UserError as error:
+        common.fail(error.message, error.remedy)
+        code = error.exit_code
+    except LoaderError as error:
+        common.fail(str(error))
+        code = common.EXIT_AUDIT
+    except AcceptdError as error:
+        common.fail(str(error))
+        code = error.exit_code
+    except KeyboardInterrupt:
+        common.fail("interrupted")
+        code = 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        common.fail(f"{where}{error.strerror or error}", "check the path, its permissions and the free space")
+        code = common.EXIT_INTERNAL
+    except Exception as error:
+        if os.environ.get("ACCEPTD_TRACEBACK"):
+            raise
+        common.fail(
+            f"internal error: {type(error).__name__}: {error}", "run again with ACCEPTD_TRACEBACK=1 and report it"
+        )
+        code = common.EXIT_INTERNAL
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,218 @@
+"""``acceptd release``: what is in production, and how to move it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from acceptd.cli.common import JsonOption, StateOption, chosen_state, console
+from acceptd.config import Paths, load_settings, policies_directory, require_state
+from acceptd.errors import UsageError
+from acceptd.policy.names import valid_model_id, valid_name
+from acceptd.record.log import Ledger
+from acceptd.record.queue import Queue
+from acceptd.release import history as histories
+from acceptd.release import promote as promotion
+from acceptd.release import revoke as revocation
+from acceptd.release.settle import Terms
+from acceptd.release.signers import ReleaseKeys
+from acceptd.report.escape import line
+from acceptd.rules import load_rules
+
+app = typer.Typer(help="Releases: list, promote, roll back, revoke.", no_args_is_help=True)
+ModelArgument = Annotated[str, typer.Argument(help="A model id: team/name.")]
+ChannelOption = Annotated[str, typer.Option("--channel", help="The channel.")]
+ReasonOption = Annotated[str, typer.Option("--reason", help="Why; it goes into the ledger.")]
+
+
+@dataclass(frozen=True, slots=True)
+class _Desk:
+    paths: Paths
+    ledger: Ledger
+    keys: ReleaseKeys
+    terms: Terms
+
+
+@contextmanager
+def _desk(state: StateOption) -> Iterator[_Desk]:
+    paths = require_state(chosen_state(state))
+    settings = load_settings(paths.state)
+    rules = load_rules(policies_directory(settings), settings.policy)
+    with Ledger.open(paths.state, create=False) as ledger:
+        terms = Terms(valid_seconds=rules.policy.release.channel_valid_seconds)
+        yield _Desk(paths, ledger, ReleaseKeys.load(paths.state), terms)
+
+
+def _names(model: str, channel: str) -> None:
+    try:
+        valid_model_id(model)
+        valid_name(channel)
+    except ValueError as error:
+        raise UsageError(str(error), remedy="write it as team/name") from error
+
+
+@app.command("list")
+def list_(state: StateOption = None, json_: JsonOption = False) -> None:
+    """Print the current release of every model and channel."""
+    with _desk(state) as desk:
+        rows = histories.current_releases(desk.paths.state, desk.ledger, desk.keys)
+    if json_:
+        typer.echo(json.dumps([_plain(row) for row in rows], sort_keys=True))
+        return
+    table = Table(box=None, pad_edge=False)
+    for column in ("model", "channel", "number", "version", "digest", "expires", "problem"):
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        facts = _plain(row)
+        digest = str(facts.get("bundle_digest", ""))[:12]
+        cells = [facts.get(name) for name in ("model_id", "channel", "number", "version")]
+        cells += [digest, facts.get("expires_at"), facts.get("problem")]
+        table.add_row(*(line(cell) if cell is not None else "" for cell in cells))
+    console().print(table)
+
+
+@app.command("history")
+def history(
+    model: ModelArgument,
+    channel: ChannelOption = "production",
+    state: StateOption = None,
+    json_: JsonOption = False,
+) -> None:
+    """Print every release of one channel, newest last."""
+    _names(model, channel)
+    with _desk(state) as desk:
+        rows = histories.history(desk.paths.state, desk.ledger, desk.keys, model, channel)
+    if json_:
+        typer.echo(json.dumps([_plain(row) for row in rows], sort_keys=True))
+        return
+    table = Table(box=None, pad_edge=False)
+    for column in ("number", "state", "kind", "version", "digest", "at", "reason"):
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        facts = _plain(row)
+        digest = str(facts.get("bundle_digest") or facts.get("digest") or "")[:12]
+        cells = [facts.get(name) for name in ("number", "state", "kind", "version")]
+        cells += [digest, facts.get("activated_at") or facts.get("at"), facts.get("reason")]
+        table.add_row(*(line(cell) if cell is not None else "" for cell in cells))
+    console().print(table)
+
+
+@app.command("promote")
+def promote(
+    model: ModelArgument,
+    digest: Annotated[
+        str, typer.Option("--digest", help="The bundle digest, or its beginning (8 digits or more).")
+    ],
+    channel: ChannelOption = "production",
+    reason: ReasonOption = "promoted by hand",
+    state: StateOption = None,
+) -> None:
+    """Make an accepted bundle current."""
+    _names(model, channel)
+    with _desk(state) as desk:
+        row = _accepted(desk, model, digest)
+        made = promotion.promote(
+            desk.paths.state,
+            desk.ledger,
+            desk.keys,
+            model_id=model,
+            channel=channel,
+            digest=str(row["digest"]),
+            manifest_json=row["manifest"],
+            verdict_seq=int(row["seq"]),
+            options=row["options"],
+            reason=reason,
+            terms=desk.terms,
+        )
+    word = "is now" if made.new else "was already"
+    console().print(f"{model} {channel} {word} {made.number} ({made.bundle_digest[:12]})", markup=False)
+
+
+def _accepted(desk: _Desk, model: str, digest: str) -> dict[str, Any]:
+    if len(digest) < 8:
+        raise UsageError(f"{digest!r} is too short to name a digest", remedy="give 8 digits or more")
+    found: dict[str, dict[str, Any]] = {}
+    for row in Queue(desk.ledger).find():
+        if (
+            row.model == model
+            and (row.bundle_digest or "").startswith(digest)
+            and row.data.get("verdict") == "accepted"
+        ):
+            if row.data.get("document", {}).get("inferred"):
+                continue
+            entry = next(desk.ledger.entries(kind="verdict", submission=row.id))
+            facts = {"digest": row.bundle_digest, "manifest": row.data["manifest"], "options": row.data["options"]}
+            found[str(row.bundle_digest)] = facts | {"seq": entry.seq}
+    if len(found) != 1:
+        raise UsageError(
+            f"{len(found)} accepted bundles of {model} begin with {digest}",
+            remedy="see `acceptd status`; a bundle with an inferred manifest needs a bundle.toml first",
+        )
+    return next(iter(found.values()))
+
+
+@app.command("rollback")
+def rollback(
+    model: ModelArgument,
+    digest: Annotated[str, typer.Option("--to", help="The bundle digest; default: the prior release's.")] = "",
+    channel: ChannelOption = "production",
+    reason: ReasonOption = "rolled back by hand",
+    state: StateOption = None,
+) -> None:
+    """Make an older approved bundle current again, under a new and higher number."""
+    _names(model, channel)
+    with _desk(state) as desk:
+        made = promotion.rollback(
+            desk.paths.state,
+            desk.ledger,
+            desk.keys,
+            model_id=model,
+            channel=channel,
+            digest=digest or None,
+            reason=reason,
+            terms=desk.terms,
+        )
+    console().print(f"{model} {channel} is now {made.number} ({made.bundle_digest[:12]})", markup=False)
+
+
+@app.command("revoke")
+def revoke(
+    digest: Annotated[str, typer.Argument(help="The whole bundle digest (64 hex digits).")],
+    reason: Annotated[str, typer.Option("--reason", help="Why; it goes into the ledger and the list.")],
+    roll_back: Annotated[
+        bool, typer.Option("--rollback", help="Also roll back every channel that serves it.")
+    ] = False,
+    state: StateOption = None,
+) -> None:
+    """Put a bundle on the signed revocation list: no loader opens it again."""
+    with _desk(state) as desk:
+        done = revocation.revoke(
+            desk.paths.state,
+            desk.ledger,
+            desk.keys,
+            digest=digest,
+            reason=reason,
+            rollback=roll_back,
+            terms=desk.terms,
+        )
+    out = console()
+    facts = _plain(done)
+    out.print(f"revoked {digest[:12]}: list number {facts.get('number')}", markup=False)
+    for name, value in facts.items():
+        if value and name not in {"number", "digest"}:
+            out.print(f"  {name}: {line(value)}", markup=False)
+
+
+def _plain(row: Any) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    return {
+        name: str(value) if not isinstance(value, int | str | bool | None) else value
+        for name, value in asdict(row).items()
+    }

@@ -1,0 +1,53 @@
+"""``acceptd report``: one submission's verdict again, for a person, as JSON or as HTML."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from acceptd.cli.common import JsonOption, StateOption, chosen_state, console
+from acceptd.config import require_state
+from acceptd.errors import UsageError
+from acceptd.record.log import Ledger
+from acceptd.record.queue import Queue, Submission
+from acceptd.report.html import render
+from acceptd.report.terminal import print_verdict
+
+
+def report(
+    submission: Annotated[
+        str, typer.Argument(help="A submission's id, or the beginning of one; default: the newest.")
+    ] = "",
+    html: Annotated[Path | None, typer.Option("--html", help="Write the report as one HTML file.")] = None,
+    state: StateOption = None,
+    json_: JsonOption = False,
+) -> None:
+    """Print the report of one submission."""
+    paths = require_state(chosen_state(state))
+    with Ledger.open(paths.state, create=False) as ledger:
+        row = _find(Queue(ledger), submission)
+    document = row.data.get("document")
+    if not document:
+        raise UsageError(
+            f"submission {row.id} is {row.state}: there is no verdict yet", remedy="see `acceptd status`"
+        )
+    if html is not None:
+        html.write_text(render(document), encoding="utf-8")
+        console().print(f"wrote {html}", markup=False)
+    elif json_:
+        typer.echo(json.dumps(document, ensure_ascii=True, sort_keys=True))
+    else:
+        print_verdict(console(), document, every_finding=True)
+
+
+def _find(queue: Queue, wanted: str) -> Submission:
+    rows = queue.find(limit=None if wanted else 1)
+    matching = [row for row in rows if row.id.startswith(wanted)]
+    if len(matching) != 1 and wanted:
+        raise UsageError(f"{len(matching)} submissions begin with {wanted!r}", remedy="see `acceptd status`")
+    if not matching:
+        raise UsageError("there is no submission yet", remedy="drop one: acceptd submit PATH --team TEAM")
+    return matching[0]

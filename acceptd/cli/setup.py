@@ -1,0 +1,54 @@
+"""``acceptd init``: makes the state directory, the keys and the ledger. Overwrites nothing."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+import typer
+
+from acceptd.cli.common import StateOption, chosen_state, console
+from acceptd.config import Paths
+from acceptd.errors import StateError, UsageError
+from acceptd.policy.names import valid_name
+from acceptd.record.keys import create_keys
+from acceptd.record.log import Ledger
+
+
+def init(
+    state: StateOption = None,
+    team: Annotated[
+        list[str] | None, typer.Option("--team", help="Make an inbox for this team (repeatable).")
+    ] = None,
+) -> None:
+    """Make the state directory with its keys and ledger, and inboxes for teams."""
+    paths = Paths(chosen_state(state))
+    out = console()
+    os.umask(0o022)
+    for path, mode in paths.directories():
+        if not path.exists():
+            path.mkdir(parents=path == paths.state, mode=mode)
+            path.chmod(mode)
+        elif not path.is_dir():
+            raise StateError(f"{path} is not a directory", remedy="move it away")
+    if any(paths.keys.iterdir()):
+        out.print(f"keys       {paths.keys} (kept: they are never overwritten)")
+    else:
+        keyring = create_keys(paths.state)
+        out.print(f"keys       {paths.keys} (0600; {len(keyring.keys)} Ed25519 pairs)")
+    with Ledger.open(paths.state) as ledger:
+        out.print(f"ledger     {paths.ledger} ({ledger.tree().size} entries)")
+    for name in team or ():
+        make_team(paths, name)
+        out.print(f"inbox      {paths.inbox / name}")
+    out.print(f"state      {paths.state}")
+
+
+def make_team(paths: Paths, name: str) -> None:
+    """Make the inbox of one team; only the operator does."""
+    try:
+        valid_name(name)
+    except ValueError as error:
+        raise UsageError(str(error), remedy="choose another team name") from error
+    (paths.inbox / name).mkdir(mode=0o755, exist_ok=True)
+    (paths.outbox / name).mkdir(mode=0o755, exist_ok=True)

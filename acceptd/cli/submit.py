@@ -1,0 +1,130 @@
+"""``acceptd submit``: copy a bundle into an inbox, whole and at once; with ``--wait`` stay for the verdict."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import shutil
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from acceptd.cli.common import (
+    EXIT_BY_VERDICT,
+    JsonOption,
+    StateOption,
+    chosen_state,
+    console,
+    existing,
+    progress_console,
+)
+from acceptd.config import Paths, require_state
+from acceptd.errors import StateError, UsageError
+from acceptd.local import kind_of
+from acceptd.policy.names import valid_name
+from acceptd.report.terminal import print_verdict
+
+POLL_SECONDS = 0.05
+"""A submitter has no socket to the daemon, only the outbox: looking there is the interface."""
+
+
+def submit(
+    path: Annotated[Path, typer.Argument(help="A bundle: a directory, .zip, .tar or .tar.gz.")],
+    team: Annotated[str, typer.Option("--team", help="Whose inbox; default: the only team there is.")] = "",
+    wait: Annotated[bool, typer.Option("--wait", help="Stay until the verdict is there.")] = False,
+    timeout: Annotated[float, typer.Option("--timeout", min=0.1, help="With --wait: seconds.")] = 600.0,
+    json_: JsonOption = False,
+    state: StateOption = None,
+) -> None:
+    """Drop a bundle into the inbox of a team."""
+    paths = require_state(chosen_state(state))
+    source = existing(path, "the bundle")
+    kind = kind_of(source)
+    chosen = team or _only_team(paths)
+    inbox = paths.inbox / _valid(chosen)
+    if not inbox.is_dir():
+        raise UsageError(
+            f"there is no inbox for team {chosen!r}", remedy="the operator makes it: acceptd init --team"
+        )
+    name = _unique(source.name)
+    _drop(source, inbox, name, directory=kind == "directory")
+    if not wait:
+        console().print(f"dropped as {chosen}/{name}", markup=False)
+        return
+    raise typer.Exit(_wait(paths, chosen, name, timeout, as_json=json_))
+
+
+def _valid(team: str) -> str:
+    try:
+        return valid_name(team)
+    except ValueError as error:
+        raise UsageError(str(error), remedy="give --team") from error
+
+
+def _only_team(paths: Paths) -> str:
+    teams = sorted(item.name for item in paths.inbox.iterdir() if item.is_dir())
+    if len(teams) != 1:
+        raise UsageError(
+            "more than one team, or none", remedy=f"give --team (there are: {', '.join(teams) or 'none'})"
+        )
+    return teams[0]
+
+
+def _unique(name: str) -> str:
+    stem, dot, suffix = name.partition(".")
+    return f"{stem}-{secrets.token_hex(4)}{dot}{suffix}"
+
+
+def _drop(source: Path, inbox: Path, name: str, *, directory: bool) -> None:
+    """Copy beside, then rename: the drop appears whole, and needs no settling time."""
+    hidden = inbox / f".{name}.part"
+    try:
+        if directory:
+            shutil.copytree(source, hidden, symlinks=True)
+        else:
+            shutil.copyfile(source, hidden, follow_symlinks=False)
+        os.rename(hidden, inbox / name)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            shutil.rmtree(hidden) if hidden.is_dir() else hidden.unlink()
+        raise
+
+
+def _wait(paths: Paths, team: str, name: str, timeout: float, *, as_json: bool) -> int:
+    deadline = time.monotonic() + timeout
+    outbox = paths.outbox / team
+    known: set[str] = set()
+    with progress_console().status(f"waiting for the verdict on {team}/{name}"):
+        while time.monotonic() < deadline:
+            report = _find(outbox, name, known)
+            if report is not None:
+                break
+            time.sleep(POLL_SECONDS)
+        else:
+            raise StateError(
+                f"no verdict on {team}/{name} within {timeout:g} s",
+                remedy="see `acceptd status`: is the daemon running?",
+            )
+    if as_json:
+        typer.echo(json.dumps(report, ensure_ascii=True, sort_keys=True))
+    else:
+        print_verdict(console(), report)
+    return EXIT_BY_VERDICT[report["verdict"]]
+
+
+def _find(outbox: Path, name: str, known: set[str]) -> dict[str, Any] | None:
+    with contextlib.suppress(FileNotFoundError):
+        for item in os.scandir(outbox):
+            if item.name in known or item.name.startswith("."):
+                continue
+            verdict = Path(item.path) / "verdict.json"
+            if verdict.is_file():
+                known.add(item.name)
+                report: dict[str, Any] = json.loads(verdict.read_bytes())
+                if report.get("drop") == name:
+                    return report
+    return None

@@ -1,0 +1,273 @@
+"""Wires the rooms: watch, admit, work, recover, stop.
+
+The daemon imports no numpy, onnx or onnxruntime, and reads no byte of a submission's content: jobs in
+the cell and the comparer do (a test looks at a running daemon's modules).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import threading
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+import structlog
+
+from acceptd.cell import selfcheck
+from acceptd.config import Paths, Settings, policies_directory
+from acceptd.daemon_lock import acquire
+from acceptd.errors import AcceptdError, CellUnavailableError, StateError
+from acceptd.intake.claims import Claim
+from acceptd.intake.inbox import Inbox, InboxSettings, Notice
+from acceptd.lifecycle import Lifecycle
+from acceptd.record import checkpoint
+from acceptd.record.keys import load_keyring, load_signer
+from acceptd.record.log import Ledger
+from acceptd.record.queue import Queue
+from acceptd.release import channel
+from acceptd.release.reconcile import reconcile
+from acceptd.release.settle import Terms
+from acceptd.release.signers import ReleaseKeys
+from acceptd.rules import Rules, load_rules
+from acceptd.tools import Tools
+from acceptd.work import Task, Workers
+
+HOUSEKEEPING_SECONDS = 15.0
+log = structlog.get_logger("acceptd.daemon")
+
+
+@dataclass(frozen=True, slots=True)
+class _Rooms:
+    """What a running daemon holds open."""
+
+    ledger: Ledger
+    queue: Queue
+    keys: ReleaseKeys
+    lifecycle: Lifecycle
+    workers: Workers
+    inbox: Inbox
+
+
+class Daemon:
+    """One daemon for one state directory. :meth:`run` returns after :meth:`stop` or a signal."""
+
+    def __init__(self, paths: Paths, settings: Settings) -> None:
+        self.paths = paths
+        self.settings = settings
+        self._stopping = threading.Event()
+        self._wake = threading.Event()
+        self._reload = threading.Event()
+        self._rules_lock = threading.Lock()
+        self._rules = load_rules(policies_directory(settings), settings.policy)
+        self._paused = False
+        self.ready = threading.Event()
+
+    def stop(self, *_: object) -> None:
+        """Stop taking drops, let what runs finish, return from :meth:`run`."""
+        self._stopping.set()
+        self._wake.set()
+
+    def rules(self) -> Rules:
+        """Return the rules in force; reloaded on SIGHUP."""
+        with self._rules_lock:
+            return self._rules
+
+    def install_signals(self) -> None:
+        """SIGTERM and SIGINT stop, SIGHUP reloads the policy. Only from the main thread."""
+        signal.signal(signal.SIGTERM, self.stop)
+        signal.signal(signal.SIGINT, self.stop)
+        signal.signal(signal.SIGHUP, self.reload)
+
+    def reload(self, *_: object) -> None:
+        """Load the policy again soon; a policy that is refused changes nothing."""
+        self._reload.set()
+        self._wake.set()
+
+    def run(self, on_ready: Callable[[], None] = lambda: None) -> None:
+        """Work until stopped.
+
+        Raises:
+            StateError: another daemon works here, or the state is not whole.
+            CellUnavailableError: a wall that the policy requires does not hold on this host.
+        """
+        os.umask(0o022)
+        with ExitStack() as stack:
+            rooms = self._open(stack)
+            self._recover(rooms)
+            self.ready.set()
+            log.info("ready", state=str(self.paths.state), policy=self.rules().policy_digest)
+            on_ready()
+            while not self._stopping.is_set():
+                self._wake.wait(HOUSEKEEPING_SECONDS)
+                self._wake.clear()
+                if not self._stopping.is_set():
+                    self._housekeeping(rooms)
+            log.info("stopping", active=rooms.workers.active, waiting=rooms.workers.depth)
+            rooms.inbox.stop()
+            rooms.workers.stop()
+
+    # -- start ----------------------------------------------------------------------------------------
+
+    def _open(self, stack: ExitStack) -> _Rooms:
+        descriptor = acquire(self.paths.lock)
+        stack.callback(os.close, descriptor)
+        ledger = stack.enter_context(Ledger.open(self.paths.state, create=False))
+        keys = ReleaseKeys.load(self.paths.state)
+        cores = self.settings.workers or os.cpu_count() or 1
+        self._sweep()
+        signer = load_signer(self.paths.state, "ledger")
+        tools = stack.enter_context(
+            Tools.open(
+                self.paths.sealed,
+                self.paths.temporary,
+                cores=os.cpu_count() or 1,
+                spare=True,
+                # Ed25519 is deterministic (RFC 8032): a secret that needs no file of its own.
+                secret=signer.sign(b"acceptd probe seed v1"),
+            )
+        )
+        selfcheck.require_walls(tools.cell, self.paths.sealed, self.rules().policy)
+        queue = Queue(ledger)
+        workers = Workers(cores, limit=self.settings.queue_limit, on_error=self._failed)
+        inbox = self._inbox()
+        lifecycle = Lifecycle(
+            paths=self.paths,
+            ledger=ledger,
+            queue=queue,
+            tools=tools,
+            rules=self.rules,
+            ledger_signer=signer,
+            release_keys=keys,
+            discard=inbox.discard,
+        )
+        self._rooms = _Rooms(ledger, queue, keys, lifecycle, workers, inbox)
+        self._record_rules(ledger)
+        return self._rooms
+
+    def _inbox(self) -> Inbox:
+        table = self.settings.inbox
+        wanted = InboxSettings(
+            settle_seconds=table.settle_seconds,
+            rescan_seconds=table.rescan_seconds,
+            polling=table.polling,
+            scan_cap=table.max_entries,
+        )
+        return Inbox(self.paths.inbox, wanted, self._claimed, self._noticed)
+
+    def _sweep(self) -> None:
+        """Remove what a killed daemon left in the temporary directory; blobs there have no name anyway."""
+        for item in self.paths.temporary.iterdir():
+            if item.is_dir() and not item.is_symlink():
+                shutil.rmtree(item, ignore_errors=True)
+            else:
+                item.unlink(missing_ok=True)
+
+    def _record_rules(self, ledger: Ledger) -> None:
+        """Put the digests of policy and profile in the ledger before their first use."""
+        rules = self.rules()
+        known = {str(entry.body.get("digest")) for entry in ledger.entries(kind="policy")}
+        for kind, name, digest in (
+            ("policy", rules.policy.name, rules.policy_digest),
+            ("profile", rules.profile.name, rules.profile_digest),
+        ):
+            if digest not in known and not any(
+                str(entry.body.get("digest")) == digest for entry in ledger.entries(kind=kind)
+            ):
+                ledger.append(kind, {"name": name, "digest": digest})
+
+    def _recover(self, rooms: _Rooms) -> None:
+        """Take up what an earlier daemon left: releases first, then submissions, then unknown claims."""
+        terms = Terms(valid_seconds=self.rules().policy.release.channel_valid_seconds)
+        report = reconcile(self.paths.state, rooms.ledger, rooms.keys, terms=terms)
+        for word in report.done:
+            log.info("reconciled", what=word)
+        for problem in report.problems:
+            log.error("not reconciled", what=problem)
+        for death in rooms.queue.recover():
+            log.warning("taken up after a death", submission=death.id, state=death.state, deaths=death.deaths)
+        for claim in rooms.inbox.leftovers():
+            rooms.lifecycle.claim(claim)
+        rooms.workers.start()
+        for row in rooms.queue.pending():
+            self._offer(rooms, row.id, row.team)
+        rooms.inbox.start()
+
+    # -- while running ----------------------------------------------------------------------------------
+
+    def _claimed(self, claim: Claim) -> None:
+        rooms = self._rooms
+        rooms.lifecycle.claim(claim)
+        log.info("claimed", submission=claim.id, team=claim.team)
+        self._offer(rooms, claim.id, claim.team)
+
+    def _noticed(self, notice: Notice) -> None:
+        log.warning("inbox", code=notice.code, team=notice.team, message=notice.message)
+
+    def _offer(self, rooms: _Rooms, submission: str, team: str) -> None:
+        deadline = time.monotonic() + self.settings.submission_seconds
+        rooms.workers.offer(
+            Task(
+                submission,
+                team,
+                deadline,
+                run=lambda: rooms.lifecycle.process(submission),
+                expired=lambda: rooms.lifecycle.expire(submission),
+            )
+        )
+
+    def _failed(self, task: Task, error: BaseException) -> None:
+        """Keep the submission where it stands: housekeeping offers it again, and deaths are counted."""
+        log.error(
+            "submission failed", submission=task.id, error=f"{type(error).__name__}: {error}", exc_info=error
+        )
+        try:
+            self._rooms.queue.bump_deaths(task.id)
+        except AcceptdError as trouble:
+            log.error("cannot count it", submission=task.id, error=str(trouble))  # noqa: TRY400 - no traceback wanted
+
+    def _housekeeping(self, rooms: _Rooms) -> None:
+        if self._reload.is_set():
+            self._reload.clear()
+            self._reload_rules(rooms)
+        self._watch_space(rooms)
+        for row in rooms.queue.pending():  # what failed or did not fit into the queue
+            self._offer(rooms, row.id, row.team)
+        try:
+            seconds = self.rules().policy.release.channel_valid_seconds
+            done = channel.refresh(self.paths.state, rooms.ledger, rooms.keys, valid_seconds=seconds)
+            for problem in done.problems:
+                log.error("channel not refreshed", what=problem)
+            signer = rooms.lifecycle.ledger_signer
+            checkpoint.write(self.paths.state, rooms.ledger, signer, load_keyring(self.paths.state))
+        except (AcceptdError, OSError) as error:
+            log.error("housekeeping", error=str(error))  # noqa: TRY400 - the message says it
+
+    def _watch_space(self, rooms: _Rooms) -> None:
+        free = shutil.disk_usage(self.paths.state).free
+        if free < self.settings.min_free_bytes and not self._paused:
+            self._paused = True
+            rooms.inbox.pause()
+            log.error("intake paused: the disk is nearly full", free_bytes=free)
+        elif free >= self.settings.min_free_bytes and self._paused:
+            self._paused = False
+            rooms.inbox.resume()
+            log.info("intake resumed", free_bytes=free)
+
+    def _reload_rules(self, rooms: _Rooms) -> None:
+        try:
+            fresh = load_rules(policies_directory(self.settings), self.settings.policy)
+            selfcheck.require_walls(rooms.lifecycle.tools.cell, self.paths.sealed, fresh.policy)
+        except AcceptdError as error:
+            log.error("policy not reloaded: the old one stays", error=str(error))  # noqa: TRY400
+            return
+        with self._rules_lock:
+            self._rules = fresh
+        self._record_rules(rooms.ledger)
+        log.info("policy reloaded", policy=fresh.policy_digest)
+
+
+__all__ = ["CellUnavailableError", "Daemon", "StateError"]

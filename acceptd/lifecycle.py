@@ -1,0 +1,286 @@
+"""One submission from claimed to done, each step durable before the next (design, sections 5 to 8).
+
+States: ``claimed`` (ours, nothing read yet) -> ``sealed`` -> ``judged`` (the verdict entry is in the
+ledger, exactly one) -> ``promoted`` -> ``done``. A kill at any point leaves a state from which the
+same code goes on; two daemon deaths in one state end in quarantine with an ``inconclusive`` verdict.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from acceptd.acceptance import Acceptance, Drop, Outcome
+from acceptd.config import Paths
+from acceptd.errors import AcceptdError, ReleaseError
+from acceptd.evidence import JobRecord, Sealed, SealFailure, Submission
+from acceptd.intake import files
+from acceptd.intake.claims import Claim
+from acceptd.judge.finding import Judgement
+from acceptd.judge.verdict import judge
+from acceptd.judge.words import make
+from acceptd.record.entry import Appended, utc_now
+from acceptd.record.failpoint import failpoint
+from acceptd.record.keys import Signer
+from acceptd.record.log import Ledger, Transaction
+from acceptd.record.queue import Queue
+from acceptd.record.queue import Submission as Row
+from acceptd.release.promote import promote
+from acceptd.release.settle import Terms
+from acceptd.release.signers import ReleaseKeys
+from acceptd.release.store import put
+from acceptd.report.outbox import write_outbox
+from acceptd.rules import Rules
+from acceptd.tools import Tools
+from acceptd.verdicts import entry_body, promotable, release_options
+
+MAX_DEATHS = 2
+log = structlog.get_logger("acceptd.lifecycle")
+
+
+@dataclass(frozen=True, slots=True)
+class Lifecycle:
+    """Works submissions; shared by all worker threads."""
+
+    paths: Paths
+    ledger: Ledger
+    queue: Queue
+    tools: Tools
+    rules: Callable[[], Rules]
+    ledger_signer: Signer
+    release_keys: ReleaseKeys
+    on_verdict: Callable[[str, str, dict[str, float]], None] = lambda _id, _verdict, _timings: None
+    discard: Callable[[Claim], list[str]] = lambda _claim: []
+
+    def claim(self, claim: Claim) -> None:
+        """Make a claimed drop durable in the queue; an id that is known already is left as it is."""
+        if self.queue.get(claim.id) is not None:
+            return
+        refusal = claim.refusal.model_dump() if claim.refusal else None
+        self.queue.add(
+            claim.id,
+            team=claim.team,
+            name=claim.name,
+            path=str(claim.path),
+            kind=claim.kind,
+            uid=claim.uid,
+            refusal=refusal,
+            claimed_at=time.time(),
+        )
+
+    def process(self, submission: str) -> None:
+        """Work one submission until it is final. Safe to call again after a kill at any point."""
+        row = self._row(submission)
+        with structlog.contextvars.bound_contextvars(submission=submission, team=row.team):
+            while not row.final:
+                if self.queue.note_start(submission, row.state) >= MAX_DEATHS:
+                    self._quarantine(row)
+                else:
+                    self._step(row)
+                row = self._row(submission)
+
+    def expire(self, submission: str) -> None:
+        """End a submission whose deadline passed before it was started: ``inconclusive``."""
+        row = self._row(submission)
+        if row.state in {"claimed", "sealed"}:
+            self._without_evidence(
+                row, "cell/deadline", "the submission's deadline passed before its turn came", "judged"
+            )
+        self.process(submission)
+
+    def _row(self, submission: str) -> Row:
+        row = self.queue.get(submission)
+        assert row is not None, submission
+        return row
+
+    def _step(self, row: Row) -> None:
+        failpoint(f"lifecycle.{row.state}.begin")
+        if row.state == "claimed":
+            self._seal(row)
+        elif row.state == "sealed":
+            self._judge(row)
+        elif row.state == "judged":
+            self._promote(row)
+        else:
+            self._finish(row)
+
+    # -- claimed -> sealed ----------------------------------------------------------------------------
+
+    def _drop(self, row: Row) -> Drop:
+        kind: Any = row.kind if row.kind in {"zip", "tar", "tar.gz"} else "directory"
+        return Drop(id=row.id, team=row.team, name=row.name, source=Path(row.path), kind=kind)
+
+    def _acceptance(self, row: Row, rules: Rules) -> Acceptance:
+        def progress(stage: str) -> None:
+            log.debug("stage", stage=stage)
+
+        return Acceptance(self._drop(row), rules, self.tools, progress=progress)
+
+    def _seal(self, row: Row) -> None:
+        rules = self.rules()
+        if row.data.get("refusal"):
+            self._record(row, rules, self._refused_outcome(row, rules, SealFailure(**row.data["refusal"])))
+            return
+        # A kill while sealing leaves a torn copy: it never had a name that counts, and goes.
+        files.remove_tree(self.paths.sealed, row.id)
+        acceptance = self._acceptance(row, rules)
+        start = time.monotonic()
+        sealed, failure = acceptance.seal()
+        spent = round((time.monotonic() - start) * 1000, 3)
+        if sealed is None:
+            if failure is None:  # the unpack job ended badly: its record is the evidence
+                failure_outcome = self._from_jobs(row, rules, acceptance)
+            else:
+                failure_outcome = self._refused_outcome(row, rules, failure)
+            self._record(row, rules, failure_outcome)
+            return
+        log.info("sealed", digest=sealed.digest, files=len(sealed.files), bytes=sealed.total_bytes)
+        self.queue.advance(
+            row.id,
+            "sealed",
+            bundle_digest=sealed.digest,
+            sealed=sealed.model_dump(mode="json"),
+            unpack=[record.model_dump(mode="json", by_alias=True) for record in acceptance.jobs],
+            seal_ms=spent,
+        )
+
+    # -- sealed -> judged -----------------------------------------------------------------------------
+
+    def _judge(self, row: Row) -> None:
+        rules = self.rules()
+        acceptance = self._acceptance(row, rules)
+        acceptance.jobs += [JobRecord.model_validate(record) for record in row.data.get("unpack", ())]
+        acceptance.timings_ms["seal"] = float(row.data.get("seal_ms", 0.0))
+        outcome = acceptance.run(Sealed.model_validate(row.data["sealed"]))
+        failpoint("lifecycle.sealed.before-record")
+        self._record(row, rules, outcome)
+
+    def _record(self, row: Row, rules: Rules, outcome: Outcome, state: str = "judged") -> None:
+        """Append the one verdict entry and move the submission on, in one transaction."""
+        prepared = entry_body(row.team, row.name, rules, outcome, self.ledger_signer)
+        body = prepared.body
+
+        def entries(change: Transaction) -> list[Appended]:
+            for blob in prepared.blobs:
+                change.put_evidence(blob)
+            return [change.append("verdict", body, submission=row.id)]
+
+        model = outcome.manifest.bundle.id if outcome.manifest else None
+        self.queue.advance(
+            row.id,
+            state,
+            entries=entries,
+            model=model,
+            verdict=outcome.judgement.verdict,
+            reason=outcome.judgement.reason,
+            document=prepared.document,
+            promote=promotable(rules.policy, outcome),
+            manifest=outcome.manifest.model_dump(mode="json", by_alias=True) if outcome.manifest else None,
+            options=release_options(rules),
+        )
+        log.info("judged", verdict=outcome.judgement.verdict, model=model, reason=outcome.judgement.reason)
+        self.on_verdict(row.id, outcome.judgement.verdict, outcome.timings_ms)
+
+    # -- judged -> promoted ---------------------------------------------------------------------------
+
+    def _promote(self, row: Row) -> None:
+        release: dict[str, Any] | None = None
+        trouble = ""
+        if row.data.get("verdict") == "accepted":
+            try:
+                release = self._release(row)
+            except ReleaseError as error:
+                trouble = str(error)
+                log.warning("not promoted", reason=trouble)
+        self.queue.advance(row.id, "promoted", release=release, promotion_trouble=trouble)
+
+    def _release(self, row: Row) -> dict[str, Any] | None:
+        """Keep an accepted bundle in the store, and promote it where the policy says so."""
+        sealed = Sealed.model_validate(row.data["sealed"])
+        put(self.paths.state, self.paths.sealed / row.id / "bundle", sealed)
+        failpoint("lifecycle.judged.stored")
+        if not row.data["promote"]:
+            return None
+        made = promote(
+            self.paths.state,
+            self.ledger,
+            self.release_keys,
+            model_id=str(row.model),
+            channel=str(row.data["promote"]),
+            digest=sealed.digest,
+            manifest_json=row.data["manifest"],
+            verdict_seq=next(self.ledger.entries(kind="verdict", submission=row.id)).seq,
+            options=row.data["options"],
+            reason=f"accepted as submission {row.id}",
+            terms=Terms(valid_seconds=self.rules().policy.release.channel_valid_seconds),
+        )
+        log.info("promoted", model=made.model_id, channel=made.channel, number=made.number)
+        return {"model": made.model_id, "channel": made.channel, "number": made.number}
+
+    # -- promoted -> done -----------------------------------------------------------------------------
+
+    def _finish(self, row: Row) -> None:
+        document = {**row.data["document"], "drop": row.name}
+        if row.data.get("release"):
+            document["release"] = row.data["release"]
+        if row.data.get("promotion_trouble"):
+            document["promotion_trouble"] = row.data["promotion_trouble"]
+        write_outbox(self.paths.outbox, row.team, row.id, document)
+        failpoint("lifecycle.promoted.outbox")
+        self._clean(row)
+        self.queue.advance(row.id, "done", document=document)
+
+    def _clean(self, row: Row) -> None:
+        claim = Claim(row.team, row.name, Path(row.path), row.id, row.kind, row.uid or 0)  # type: ignore[arg-type]
+        with contextlib.suppress(FileNotFoundError):
+            self.discard(claim)
+        left = files.remove_tree(self.paths.sealed, row.id)
+        if left:
+            log.warning("left behind", places=left[:3])
+
+    # -- the ways that are no acceptance ----------------------------------------------------------------
+
+    def _refused_outcome(self, row: Row, rules: Rules, failure: SealFailure) -> Outcome:
+        return self._outcome(rules, Submission(id=row.id, team=row.team, sealed=None, seal_failure=failure))
+
+    def _from_jobs(self, row: Row, rules: Rules, acceptance: Acceptance) -> Outcome:
+        walls = dict(self.tools.cell.outer_states)
+        for record in acceptance.jobs:
+            walls |= record.walls.states if record.walls else {}
+        submission = Submission(id=row.id, team=row.team, sealed=None, jobs=list(acceptance.jobs), walls=walls)
+        return self._outcome(rules, submission)
+
+    @staticmethod
+    def _outcome(rules: Rules, submission: Submission) -> Outcome:
+        judgement = judge(None, None, rules.policy, submission, utc_now(), profile=rules.profile)
+        return Outcome(submission, None, None, "", judgement, {})
+
+    def _without_evidence(self, row: Row, code: str, message: str, state: str) -> None:
+        """Record ``inconclusive`` for a submission that could not be examined, with the reason."""
+        sealed = Sealed.model_validate(row.data["sealed"]) if row.data.get("sealed") else None
+        submission = Submission(id=row.id, team=row.team, sealed=sealed)
+        finding = make(code, "cell", row.name, message)
+        judgement = Judgement(verdict="inconclusive", findings=(finding,), judged_at=utc_now(), reason=message)
+        self._record(row, self.rules(), Outcome(submission, None, None, "", judgement, {}), state)
+
+    def _quarantine(self, row: Row) -> None:
+        """Two daemon deaths in one state: keep the bytes aside, say ``inconclusive``, go on with the others."""
+        log.error("quarantined", state=row.state)
+        message = f"the daemon died {MAX_DEATHS} times in state {row.state!r} of this submission"
+        with contextlib.suppress(OSError):
+            target = self.paths.quarantine / row.id
+            (self.paths.sealed / row.id).rename(target)
+        if row.state in {"claimed", "sealed"}:
+            self._without_evidence(row, "cell/daemon-died", message, "quarantined")
+        else:
+            self.queue.advance(row.id, "quarantined", trouble=message)
+        final = self._row(row.id)
+        document = {**(final.data.get("document") or {}), "drop": row.name}
+        with contextlib.suppress(AcceptdError, OSError):
+            write_outbox(self.paths.outbox, row.team, row.id, document)

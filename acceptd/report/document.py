@@ -1,0 +1,214 @@
+"""The one JSON object that says how a submission was judged. Pure: the same facts give the same object.
+
+Everything else of this package renders this object; ``check --json`` and ``verdict.json`` are it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, Final
+
+from acceptd.evidence import JobRecord, Submission, ValueInfo
+from acceptd.judge.codes import CODES
+from acceptd.judge.finding import SEVERITY_ORDER, Finding, Judgement
+from acceptd.policy.manifest import Manifest, ValueSpec
+
+_EXACT: Final = 2**53 - 1  # RFC 8785 knows no integer beyond; those become decimal strings
+_ROWS: Final = 500
+PUBLIC_JOBS: Final = frozenset({"unpack", "manifest", "inspect", "vectors", "run", "reference"})
+"""Jobs whose use of resources a team may see. That of a held-out run would leak the held-out inputs."""
+
+
+def document(
+    submission: Submission,
+    judgement: Judgement,
+    manifest: Manifest | None,
+    *,
+    policy_digest: str,
+    policy_name: str = "",
+    profile: str = "",
+    runtime: Mapping[str, str] | None = None,
+    contract_digest: str = "",
+    timings_ms: Mapping[str, float] | None = None,
+    release: Mapping[str, Any] | None = None,
+    ledger: str = "unanchored",
+) -> dict[str, Any]:
+    """Return the report of one judgement, for a reviewer; :func:`for_team` makes the team's from it.
+
+    ``timings_ms`` maps a stage to milliseconds of wall clock; ``runtime`` defaults to what the run
+    job said of itself; ``release`` is there once the bundle is promoted. All values are JSON data:
+    integers beyond 2**53 - 1 are decimal strings, non-finite numbers strings.
+    """
+    sealed = submission.sealed
+    jobs = [_job(record) for record in submission.jobs]
+    result: dict[str, Any] = {
+        "schema": 1,
+        "verdict": judgement.verdict,
+        "reason": judgement.reason,
+        "submission": submission.id,
+        "team": submission.team,
+        "judged_at": judgement.judged_at,
+        "bundle_id": manifest.bundle.id if manifest else None,
+        "bundle_version": manifest.bundle.version if manifest else None,
+        "bundle_digest": sealed.digest if sealed else None,
+        "policy": policy_name,
+        "policy_digest": policy_digest,
+        "contract_digest": contract_digest or None,
+        "profile": profile,
+        "runtime": dict(runtime) if runtime is not None else _runtime(submission),
+        "findings": [_finding(finding) for finding in judgement.findings],
+        "withheld_findings": 0,
+        "inferred": list(submission.inferred),
+        "walls": dict(sorted(submission.walls.items())),
+        "wall_notes": dict(sorted(submission.wall_notes.items())),
+        "timings_ms": {stage: round(value, 3) for stage, value in (timings_ms or {}).items()},
+        "resources": _resources(jobs),
+        "models": _models(submission, manifest),
+        "parity": _parity(submission),
+        "files": [file.model_dump() for file in sealed.files] if sealed else [],
+        "total_bytes": sealed.total_bytes if sealed else 0,
+        "ledger": ledger,
+    }
+    if release is not None:
+        result["release"] = dict(release)
+    plain: dict[str, Any] = _plain(result)
+    return plain
+
+
+def for_team(report: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the report as the submitting team may see it.
+
+    Without findings for reviewers (only their number), and without the resources of jobs that saw
+    held-out vectors. Where a withheld finding decided, the reason says no more than that.
+    """
+    seen = [finding for finding in report["findings"] if finding["audience"] == "team"]
+    withheld = [finding for finding in report["findings"] if finding["audience"] != "team"]
+    jobs = [job for job in report["resources"]["jobs"] if job["kind"] in PUBLIC_JOBS]
+    result = {**report, "findings": seen, "withheld_findings": len(withheld)}
+    result["resources"] = _resources(jobs)
+    if len(jobs) < len(report["resources"]["jobs"]):
+        # The sum would give away what the stages that are left out took.
+        shown = PUBLIC_JOBS | {"seal", "judge", "record", "promote", "queue"}
+        result["timings_ms"] = {stage: took for stage, took in report["timings_ms"].items() if stage in shown}
+    if report["verdict"] != "accepted" and withheld and _worst(withheld) < _worst(seen):
+        result["reason"] = "decided by findings that only a reviewer may see"
+    return result
+
+
+def _worst(findings: list[dict[str, Any]]) -> int:
+    return min((SEVERITY_ORDER[finding["severity"]] for finding in findings), default=len(SEVERITY_ORDER))
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    known = CODES.get(finding.code)
+    return {
+        **finding.model_dump(),
+        "meaning": known.meaning if known else "",
+        "remedy": known.remedy if known else "",
+    }
+
+
+def _job(record: JobRecord) -> dict[str, Any]:
+    peak = record.peak_rss_bytes
+    baseline = record.done.baseline_rss_bytes if record.done else 0
+    return {
+        "kind": record.kind,
+        "model": record.model,
+        "ending": record.ending,
+        "cause": record.cause,
+        "stage": record.stage,
+        "attempts": record.attempts,
+        "wall_ms": round(record.wall_s * 1000, 3),
+        "cpu_ms": round(record.cpu_s * 1000, 3),
+        "peak_memory_bytes": peak,
+        "baseline_memory_bytes": baseline,
+        "load_ms": round(record.schema_.load_ms, 3) if record.schema_ else None,
+        "run_ms": _median([case.wall_ms for case in record.cases if not case.error]),
+    }
+
+
+def _median(values: list[float]) -> float | None:
+    return round(sorted(values)[len(values) // 2], 3) if values else None
+
+
+def _resources(jobs: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "peak_memory_bytes": max((int(job["peak_memory_bytes"]) for job in jobs), default=0),
+        "cpu_ms": round(sum(job["cpu_ms"] for job in jobs), 3),
+        "jobs": jobs,
+    }
+
+
+def _runtime(submission: Submission) -> dict[str, str]:
+    """Return what the last run job said of its runtime: a statement of the cell, not a measurement."""
+    schemas = [record.schema_ for record in submission.jobs if record.kind == "run" and record.schema_]
+    return dict(schemas[-1].runtime) if schemas else {}
+
+
+def _models(submission: Submission, manifest: Manifest | None) -> list[dict[str, Any]]:
+    """Return interface and operators by model: as the runtime saw it, else as the manifest declares it."""
+    declared = {model.name: model for model in manifest.models} if manifest else {}
+    names = [*declared, *sorted({record.model for record in submission.jobs if record.model} - set(declared))]
+    models = []
+    for name in names:
+        records = [record for record in submission.jobs if record.model == name]
+        facts = next((record.facts for record in records if record.facts), None)
+        schema = next((record.schema_ for record in records if record.schema_), None)
+        spec = declared.get(name)
+        entry: dict[str, Any] = {"name": name, "file": spec.file if spec else None, "seen_by": "manifest"}
+        if schema or facts:
+            entry["seen_by"] = "runtime" if schema else "inspection"
+            source = schema or facts
+            assert source is not None
+            entry["inputs"] = [_info(value) for value in source.inputs]
+            entry["outputs"] = [_info(value) for value in source.outputs]
+        elif spec:
+            entry["inputs"] = [_spec(value) for value in spec.inputs]
+            entry["outputs"] = [_spec(value) for value in spec.outputs]
+        if facts:
+            entry |= {"ir_version": facts.ir_version, "opsets": dict(facts.opsets), "nodes": facts.nodes}
+            used = sorted(facts.operators, key=lambda use: (-use.count, use.domain, use.op_type))
+            entry["operators"] = [use.model_dump(exclude={"where"}) for use in used[:_ROWS]]
+        placement = next((record.placement for record in records if record.placement), None)
+        if placement:
+            entry["placement"] = _providers([(node.provider, node.count) for node in placement.nodes])
+        models.append(entry)
+    return models
+
+
+def _providers(nodes: list[tuple[str, int]]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for provider, count in nodes:
+        counts[provider] = counts.get(provider, 0) + count
+    return counts
+
+
+def _info(value: ValueInfo) -> dict[str, Any]:
+    return {"name": value.name, "type": value.kind, "dtype": value.dtype, "shape": value.shape}
+
+
+def _spec(value: ValueSpec) -> dict[str, Any]:
+    return {"name": value.name, "type": value.type, "dtype": value.dtype, "shape": value.shape}
+
+
+def _parity(submission: Submission) -> list[dict[str, Any]]:
+    if submission.statistics is None:
+        return []
+    rows = [row.model_dump() for row in submission.statistics.outputs]
+    rows.sort(
+        key=lambda row: (row["comparable"] and not row["exceeding"], row["model"], row["set"], row["output"])
+    )
+    return rows[:_ROWS]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bool) or value is None or isinstance(value, str):
+        return value
+    if isinstance(value, int):
+        return value if -_EXACT <= value <= _EXACT else str(value)
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value]

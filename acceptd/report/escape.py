@@ -1,0 +1,48 @@
+"""Hostile text made safe to show: in a terminal, in a log line, in HTML.
+
+A name in a model may hold escape sequences that drive a terminal, line breaks that forge a log
+line, bidirectional controls that turn text around (CVE-2021-42574), or markup.
+"""
+
+from __future__ import annotations
+
+import html
+from typing import Any
+
+from acceptd.intake.paths import shown
+
+
+def line(value: Any, limit: int = 400) -> str:
+    r"""Return ``value`` as one printable line: controls, line breaks and invisible characters escaped."""
+    return shown(value if isinstance(value, (str, bytes)) else str(value), limit)
+
+
+def markup(value: Any, limit: int = 2000) -> str:
+    """Return ``value`` as HTML text that is also safe inside a quoted attribute."""
+    return html.escape(line(value, limit), quote=True)
+
+
+def size(count: int | str) -> str:
+    """Return a number of bytes for people: ``309 B``, ``1.5 GiB``. Text is returned as it is."""
+    if not isinstance(count, int):
+        return line(count, 40)
+    value = float(count)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if value < 1024 or unit == "GiB":
+            return f"{count} B" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1024
+    raise AssertionError("unreachable")
+
+
+def milliseconds(value: float | str | None) -> str:
+    """Return a duration for people: ``0.42 ms``, ``12 ms``, ``3.1 s``."""
+    if not isinstance(value, (int, float)):
+        return "" if value is None else line(value, 40)
+    if value >= 1000:
+        return f"{value / 1000:.1f} s"
+    return f"{value:.0f} ms" if value >= 10 else f"{value:.2g} ms"
+
+
+def shape(value: list[Any] | None) -> str:
+    """Return a shape as ``[batch, 4]``; the shape of unknown rank is ``[...]``."""
+    return "[...]" if value is None else f"[{', '.join(line(dim, 80) for dim in value)}]"

@@ -1,0 +1,219 @@
+"""A judgement as one HTML file: no script, nothing loaded, every submitted character escaped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from acceptd.report.escape import markup, milliseconds, shape, size
+from acceptd.report.style import CONTENT_POLICY, CSS
+
+_ROWS: Final = 200
+_BAD: Final = "\0"
+"""Before a cell's markup: show it as bad. Escaped text never holds a NUL."""
+
+
+def render(report: Mapping[str, Any]) -> str:
+    """Return the page for ``report`` (see :mod:`acceptd.report.document`), the verdict first."""
+    verdict = markup(report["verdict"])
+    name = report.get("bundle_id") or report.get("submission") or "bundle"
+    body = [
+        _header(report, name),
+        _section("Findings", _findings(report)),
+        _section("Interface", "".join(_interface(model) for model in report.get("models", []))),
+        _section("Operators", "".join(_operators(model) for model in report.get("models", []))),
+        _section("Parity", _parity(report.get("parity", []))),
+        _section("Resources", _resources(report)),
+        _section("Walls of the sandbox", _walls(report)),
+        _section("Identity", _identity(report)),
+        _section("Files", _files(report)),
+    ]
+    # The style element's content is hashed by the content policy, so it stands exactly as it is.
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{CONTENT_POLICY}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="referrer" content="no-referrer">\n'
+        f"<title>{verdict}: {markup(name, 140)}</title>\n<style>{CSS}</style>\n</head>\n"
+        f'<body>\n<main class="{verdict}">\n{"".join(body)}</main>\n</body>\n</html>\n'
+    )
+
+
+def _header(report: Mapping[str, Any], name: Any) -> str:
+    version = f" {markup(report['bundle_version'], 64)}" if report.get("bundle_version") else ""
+    return (
+        f'<header><p class="verdict">{markup(report["verdict"])}</p><h1>{markup(name, 140)}{version}</h1>'
+        f"<p>{markup(report['reason'])}</p>"
+        f'<p class="soft">judged {markup(report["judged_at"])} · submission {markup(report["submission"])}</p>'
+        "</header>\n"
+    )
+
+
+def _section(title: str, content: str) -> str:
+    return f"<section><h2>{title}</h2>{content}</section>\n" if content else ""
+
+
+def _findings(report: Mapping[str, Any]) -> str:
+    blocks = [_finding(finding) for finding in report["findings"]]
+    withheld = int(report.get("withheld_findings", 0))
+    if withheld:
+        blocks.append(f'<p class="soft">{withheld} more, for reviewers only.</p>')
+    return "".join(blocks) or "<p>None.</p>"
+
+
+def _finding(finding: Mapping[str, Any]) -> str:
+    severity = markup(finding["severity"])
+    count = int(finding.get("count", 1))
+    places = f' <span class="soft">{count} places</span>' if count > 1 else ""
+    tag = f'<span class="tag">{severity}</span>'
+    parts = [f'<div class="finding {severity}"><p>{tag}<code>{markup(finding["code"])}</code>{places}</p>']
+    if finding["where"]:
+        parts.append(f"<p><code>{markup(finding['where'])}</code></p>")
+    parts.append(f"<p>{markup(finding['message'])}</p>")
+    if finding.get("meaning"):
+        parts.append(f'<p class="soft">{markup(finding["meaning"])}</p>')
+    if finding.get("remedy"):
+        parts.append(f'<p class="remedy"><b>Remedy</b> {markup(finding["remedy"])}</p>')
+    parts.append("</div>")
+    return "".join(parts)
+
+
+def _interface(model: Mapping[str, Any]) -> str:
+    rows = [
+        (
+            direction,
+            _code(value["name"]),
+            markup(value["type"]),
+            markup(value["dtype"]),
+            _code(shape(value["shape"])),
+        )
+        for direction, key in (("input", "inputs"), ("output", "outputs"))
+        for value in model.get(key, [])
+    ]
+    if not rows:
+        return ""
+    by = {"runtime": "as the runtime loaded it", "inspection": "as inspected", "manifest": "as declared"}
+    file = f" <code>{markup(model['file'])}</code>" if model.get("file") else ""
+    caption = f'<h3>{markup(model["name"])}{file} <span class="soft">{by.get(model["seen_by"], "")}</span></h3>'
+    return caption + _table(("", "name", "type", "dtype", "shape"), rows)
+
+
+def _operators(model: Mapping[str, Any]) -> str:
+    operators = model.get("operators")
+    if operators is None:
+        return ""
+    opsets = ", ".join(f"{markup(domain, 100)} {markup(version)}" for domain, version in model["opsets"].items())
+    placed = "; ".join(
+        f"{markup(name)}: {markup(count)} nodes" for name, count in model.get("placement", {}).items()
+    )
+    about = f"{markup(model['nodes'])} nodes, IR version {markup(model['ir_version'])}, opsets {opsets}"
+    rows = [(_code(use["op_type"]), markup(use["domain"]), markup(use["count"])) for use in operators]
+    return (
+        f'<h3>{markup(model["name"])}</h3><p class="soft">{about}{f"; placed on {placed}" if placed else ""}</p>'
+        + _table(("operator", "domain", "count"), rows, right=(2,))
+    )
+
+
+def _parity(stats: Sequence[Mapping[str, Any]]) -> str:
+    if not stats:
+        return ""
+    rows = []
+    for row in stats:
+        bad = not row["comparable"] or bool(row["exceeding"])
+        result = "exact" if row["bit_exact"] else "within" if not bad else markup(row["note"]) or "exceeded"
+        rows.append(
+            (
+                f"{markup(row['model'])} {_code(row['output'])}",
+                _code(row["set"]),
+                markup(row["against"]),
+                _number(row["max_abs"]),
+                _number(row["max_rel"]),
+                f"{_number(row['atol'])} + {_number(row['rtol'])}·|e|",
+                f"{markup(row['exceeding'])} of {markup(row['n'])}",
+                f"{_BAD}{result}" if bad else result,
+            )
+        )
+    head = ("output", "set", "against", "max abs", "max rel", "tolerance", "exceeding", "result")
+    return _table(head, rows, right=(3, 4, 5, 6))
+
+
+def _number(value: Any) -> str:
+    return f"{value:.3g}" if isinstance(value, (int, float)) else markup(value, 40)
+
+
+def _resources(report: Mapping[str, Any]) -> str:
+    resources, timings = report["resources"], report["timings_ms"]
+    stages = _table(
+        ("stage", "wall clock"), [(markup(name), _time(took)) for name, took in timings.items()], right=(1,)
+    )
+    rows = [
+        (
+            markup(job["kind"]),
+            markup(job["model"]),
+            markup(job["ending"] + (f": {job['cause']}" if job["cause"] else "")),
+            _time(job["wall_ms"]),
+            _time(job["cpu_ms"]),
+            markup(size(job["peak_memory_bytes"])),
+            markup(job["attempts"]),
+        )
+        for job in resources["jobs"]
+    ]
+    head = ("job", "model", "ending", "wall", "cpu", "peak memory", "attempts")
+    return (stages if timings else "") + (_table(head, rows, right=(3, 4, 5, 6)) if rows else "")
+
+
+def _walls(report: Mapping[str, Any]) -> str:
+    notes = report.get("wall_notes", {})
+    rows = [
+        (markup(name), ("" if state == "enforced" else _BAD) + markup(state), markup(notes.get(name, "")))
+        for name, state in report["walls"].items()
+    ]
+    return _table(("wall", "state", ""), rows) if rows else "<p>Nothing was run.</p>"
+
+
+def _identity(report: Mapping[str, Any]) -> str:
+    release = report.get("release") or {}
+    rows = [
+        ("Bundle digest", report.get("bundle_digest")),
+        ("Policy", f"{report.get('policy', '')} {report['policy_digest']}".strip()),
+        ("Contract digest", report.get("contract_digest")),
+        ("Profile", report.get("profile")),
+        ("Runtime", ", ".join(f"{key} {value}" for key, value in report.get("runtime", {}).items())),
+        ("Release", " ".join(f"{key} {value}" for key, value in release.items())),
+        ("Inferred", ", ".join(report.get("inferred", []))),
+        ("Ledger", report.get("ledger")),
+        ("Team", report.get("team")),
+    ]
+    pairs = "".join(f'<dt>{name}</dt><dd class="mono">{markup(value)}</dd>' for name, value in rows if value)
+    return f"<dl>{pairs}</dl>"
+
+
+def _files(report: Mapping[str, Any]) -> str:
+    rows = [(_code(file["path"]), markup(size(file["size"])), _code(file["sha256"])) for file in report["files"]]
+    return _table(("path", "size", "sha256"), rows, right=(1,)) if rows else ""
+
+
+def _time(value: Any) -> str:
+    return markup(milliseconds(value))
+
+
+def _code(value: Any) -> str:
+    return f"<code>{markup(value)}</code>"
+
+
+def _table(head: Iterable[str], rows: Sequence[Sequence[str]], right: Iterable[int] = ()) -> str:
+    """Return a table of cells that are markup already; one that begins with _BAD is a bad one."""
+    numbers = set(right)
+
+    def cell(tag: str, column: int, content: str) -> str:
+        classes = ["right"] if column in numbers else []
+        if content.startswith(_BAD):
+            classes.append("bad")
+        attribute = f' class="{" ".join(classes)}"' if classes else ""
+        return f"<{tag}{attribute}>{content.removeprefix(_BAD)}</{tag}>"
+
+    top = "".join(cell("th", column, title) for column, title in enumerate(head))
+    lines = ["".join(cell("td", column, content) for column, content in enumerate(row)) for row in rows[:_ROWS]]
+    more = f'<p class="soft">and {len(rows) - _ROWS} more</p>' if len(rows) > _ROWS else ""
+    body = "".join(f"<tr>{line}</tr>" for line in lines)
+    return f'<div class="scroll"><table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>{more}'

@@ -1,0 +1,110 @@
+"""A judgement for a person at a terminal: verdict, reason, remedy; no wider than 80 columns needs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from acceptd.report.escape import line, milliseconds, size
+
+STYLES: Final = {
+    "accepted": "bold green",
+    "rejected": "bold red",
+    "held": "bold yellow",
+    "inconclusive": "bold magenta",
+}
+MARKS: Final = {"accepted": "✓", "rejected": "✗", "held": "⏸", "inconclusive": "?"}
+_PLAIN_MARKS: Final = {"accepted": "+", "rejected": "x", "held": "=", "inconclusive": "?"}
+_SEVERITY_STYLES: Final = {"reject": "red", "hold": "yellow", "warn": "yellow", "info": "dim"}
+_SHOWN: Final = 6
+
+
+def print_verdict(console: Console, report: Mapping[str, Any], *, every_finding: bool = False) -> None:
+    """Print ``report`` (see :mod:`acceptd.report.document`): at most six findings unless all are wanted."""
+    unicode = console.encoding.lower().startswith("utf")
+    verdict = str(report["verdict"])
+    style = STYLES.get(verdict, "bold")
+    head = Text(f"{(MARKS if unicode else _PLAIN_MARKS).get(verdict, '?')} {verdict.upper()}", style=style)
+    name = report.get("bundle_id") or report.get("path") or report.get("submission")
+    head.append(f"  {line(name, 140)}", style="bold not dim default")
+    if report.get("bundle_version"):
+        head.append(f" {line(report['bundle_version'], 64)}", style="default not bold")
+    console.print(head, highlight=False)
+    console.print(Padding(_text(report["reason"], unicode), (0, 0, 0, 2)), highlight=False)
+    _print_findings(console, report, unicode, every_finding)
+    console.print()
+    console.print(Padding(_facts(report, unicode), (0, 0, 0, 2)), highlight=False)
+
+
+def one_line(report: Mapping[str, Any]) -> str:
+    """Return one line for a list: verdict, bundle, the code that decided, reason. Plain text, escaped."""
+    findings = report["findings"]
+    code = f" {line(findings[0]['code'], 64)}" if findings and report["verdict"] != "accepted" else ""
+    name = report.get("path") or report.get("bundle_id") or report.get("submission")
+    return f"{report['verdict']:<12} {line(name, 120)}{code}: {line(report['reason'], 200)}"
+
+
+def _text(value: Any, unicode: bool, style: str = "", limit: int = 400) -> Text:
+    """Return escaped text; as a Text object it is never read as rich's markup."""
+    safe = line(value, limit)
+    return Text(safe if unicode else safe.encode("ascii", "backslashreplace").decode(), style=style)
+
+
+def _print_findings(console: Console, report: Mapping[str, Any], unicode: bool, every: bool) -> None:
+    findings = report["findings"]
+    # What is only information is left for the full report.
+    chosen = findings if every else [item for item in findings if item["severity"] != "info"][:_SHOWN]
+    for finding in chosen:
+        table = Table.grid(padding=(0, 1))
+        table.add_column(width=8)
+        table.add_column(overflow="fold", ratio=1)
+        style = _SEVERITY_STYLES.get(finding["severity"], "")
+        title = _text(finding["code"], unicode, "bold")
+        if finding.get("count", 1) > 1:
+            title.append(f"  {finding['count']} places", style="not bold dim")
+        table.add_row(Text(line(finding["severity"], 8), style=style), title)
+        if finding["where"]:
+            table.add_row("", _text(finding["where"], unicode, "cyan"))
+        table.add_row("", _text(finding["message"], unicode))
+        if finding.get("remedy"):
+            arrow = "→" if unicode else "->"
+            table.add_row("", Text.assemble((f"{arrow} ", "green"), _text(finding["remedy"], unicode, "green")))
+        console.print()
+        console.print(Padding(table, (0, 0, 0, 2)), highlight=False)
+    hidden = len(findings) - len(chosen) + int(report.get("withheld_findings", 0))
+    if hidden:
+        more = f"{hidden} more finding{'s' if hidden > 1 else ''} in the full report"
+        console.print()
+        console.print(Padding(Text(more, style="dim"), (0, 0, 0, 2)), highlight=False)
+
+
+def _facts(report: Mapping[str, Any], unicode: bool) -> Table:
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold", ratio=1)
+    policy = f"{report.get('policy', '')} {str(report['policy_digest'])[:16]}".strip()
+    rows: list[tuple[str, Any]] = [("bundle", report.get("bundle_digest")), ("policy", policy)]
+    walls = report.get("walls") or {}
+    missing = [f"{name} {state}" for name, state in walls.items() if state != "enforced"]
+    enforced = f"{len(walls) - len(missing)} enforced"
+    rows.append(("walls", ", ".join([enforced, *missing]) if walls else "none: nothing was run"))
+    timings, resources = report.get("timings_ms") or {}, report.get("resources") or {}
+    total = timings.get("total", sum(timings.values()))
+    memory = size(resources.get("peak_memory_bytes", 0))
+    rows.append(("cost", f"{milliseconds(total)}, {memory} of memory at most"))
+    release = report.get("release")
+    if release:
+        where = f"{release.get('channel', '')} {release.get('number', '')}".strip()
+        rows.append(("release", where or "promoted"))
+    if report.get("submission"):
+        rows.append(("submission", report["submission"]))
+    rows.append(("ledger", report.get("ledger", "unanchored")))
+    for name, value in rows:
+        if value:
+            table.add_row(name, _text(value, unicode))
+    return table

@@ -1,0 +1,51 @@
+"""The acceptor's rules as loaded for one acceptance: policy, profile and the contracts, with their digests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from acceptd.policy import load
+from acceptd.policy.contract import Contract
+from acceptd.policy.policy import Policy
+from acceptd.policy.profile import Profile
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """One policy with its profile. Digests are SHA-256 in hex of the canonical JSON."""
+
+    policy: Policy
+    policy_digest: str
+    profile: Profile
+    profile_digest: str
+    directory: Path
+
+    def contract(self, model_id: str) -> tuple[Contract | None, str]:
+        """Return the contract of ``model_id`` and its digest, or (None, "").
+
+        Raises ConfigError for a contract file that is refused: a broken contract is not a missing one.
+        """
+        found = load.load_contract(self.directory / "contracts", model_id)
+        return found, load.digest(found) if found is not None else ""
+
+
+def policy_file(directory: Path, policy: str) -> Path:
+    """Return the file of ``policy``: a path, or a name in ``directory``."""
+    return Path(policy) if policy.endswith(".toml") else directory / f"{policy}.toml"
+
+
+def load_rules(directory: Path, policy: str, overrides: Sequence[str] = ()) -> Rules:
+    """Return the rules of ``policy``: a name in ``directory``, or a path to a file.
+
+    ``overrides`` are ``key=value`` texts of ``check --set``; they change the policy's digest. Profiles and
+    contracts are those of ``directory``, wherever the policy's own file lies.
+    """
+    rules = load.load_policy(policy_file(directory, policy))
+    if overrides:
+        rules = load.with_overrides(rules, overrides)
+    place = directory / "profiles" / f"{rules.profile}.toml"
+    # The profile `cpu` is built in, so that a policy file alone is enough.
+    profile = Profile() if rules.profile == "cpu" and not place.exists() else load.load_profile(place)
+    return Rules(rules, load.digest(rules), profile, load.digest(profile), directory)

@@ -1,0 +1,64 @@
+"""From an archive file to a sealed bundle: sealed raw, streamed out of a job, sealed again as files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from acceptd.cell.limits import job_limits
+from acceptd.cell.protocol import Frame
+from acceptd.errors import SealError
+from acceptd.evidence import Entry, JobRecord, Sealed
+from acceptd.intake.stream import StreamSealer
+from acceptd.rules import Rules
+from acceptd.tools import Tools
+
+ARCHIVE = "archive"
+
+
+def unpack_archive(
+    source: Path, kind: Literal["zip", "tar", "tar.gz"], home: Path, submission: str, rules: Rules, tools: Tools
+) -> tuple[JobRecord | None, Sealed | None]:
+    """Seal the archive at ``source``, unpack it in the cell, and seal its members below ``home/bundle``.
+
+    Returns the unpack job's record and the sealed bundle, or None for the latter when the job did not
+    end well (its record says how). Raises SealError for what the trusted side itself refuses.
+    """
+    limits = rules.policy.limits
+    raw = tools.sealer.copy_archive(source, home / ARCHIVE, limits, kind)
+    members = 0
+
+    with StreamSealer(home / "bundle", limits, raw.size) as sealer:
+
+        def take(frame: Frame) -> None:
+            nonlocal members
+            if isinstance(frame.body, Entry):
+                members += 1
+                sealer.entry(frame.body.path, frame.body.size)
+            else:
+                sealer.data(frame.data)
+
+        spec = {
+            "archive": raw.path.name,
+            "format": kind,
+            "limits": {
+                "files": limits.files,
+                "bundle_bytes": limits.bundle_bytes,
+                "file_bytes": limits.file_bytes,
+                "ratio": limits.archive_ratio,
+            },
+        }
+        record = tools.cell.run(
+            "unpack",
+            files={raw.path.name: f"{submission}/{ARCHIVE}/{raw.path.name}"},
+            spec=spec,
+            limits=job_limits("unpack", limits),
+            required_walls=rules.policy.required_walls,
+            on_frame=take,
+        )
+        if record.ending != "done":
+            if record.refused is not None:
+                refused = record.refused
+                raise SealError(refused.code, refused.where, refused.message)
+            return record, None
+        return record, sealer.finish(kind)

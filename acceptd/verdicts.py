@@ -1,0 +1,109 @@
+"""From an outcome to what is recorded of it: evidence, signed statement, ledger entry, report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from acceptd import __version__
+from acceptd.acceptance import Outcome
+from acceptd.policy.policy import Policy
+from acceptd.record.attest import sign_statement, verdict_statement
+from acceptd.record.canonical import canonical, digest, plain
+from acceptd.record.keys import Signer
+from acceptd.release.model import SessionOptions
+from acceptd.report.document import document, for_team
+from acceptd.rules import Rules
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What one verdict writes: the entry's body, evidence blobs by content, and the team's report."""
+
+    body: dict[str, Any]
+    blobs: tuple[bytes, ...]
+    document: dict[str, Any]
+
+
+def entry_body(team: str, name: str, rules: Rules, outcome: Outcome, signer: Signer) -> Prepared:
+    """Return everything that one verdict puts on record.
+
+    The entry holds the findings for the team, a digest of the rest, and the digests of evidence,
+    policy, contract and profile; the statement says the same, signed, for who does not trust the database.
+    """
+    evidence = canonical(plain(outcome.submission.model_dump(mode="json", by_alias=True)))
+    report = report_of(rules, outcome)
+    reviewers = [finding for finding in report["findings"] if finding["audience"] != "team"]
+    shown = for_team(report)
+    judgement = outcome.judgement
+    sealed = outcome.submission.sealed
+    evidence_digest = digest(plain(outcome.submission.model_dump(mode="json", by_alias=True)))
+    facts: dict[str, Any] = {
+        "acceptd": __version__,
+        "team": team,
+        "drop": name,
+        "verdict": judgement.verdict,
+        "reason": judgement.reason,
+        "judged_at": judgement.judged_at,
+        "bundle_digest": sealed.digest if sealed else None,
+        "policy": rules.policy.name,
+        "policy_digest": rules.policy_digest,
+        "contract_digest": outcome.contract_digest or None,
+        "profile": rules.profile.name,
+        "profile_digest": rules.profile_digest,
+        "evidence_digest": evidence_digest,
+        "walls": dict(sorted(outcome.submission.walls.items())),
+        "inferred": list(outcome.submission.inferred),
+        "reviewer_findings": {"count": len(reviewers), "digest": digest(plain(reviewers))},
+    }
+    findings = [
+        {key: finding[key] for key in ("code", "severity", "audience", "stage", "where", "message", "count")}
+        for finding in shown["findings"]
+    ]
+    manifest = outcome.manifest
+    statement = verdict_statement(
+        submission=outcome.submission.id,
+        verdict=judgement.verdict,
+        bundle_id=manifest.bundle.id if manifest else None,
+        bundle_digest=sealed.digest if sealed else None,
+        files=[(file.path, file.sha256) for file in sealed.files] if sealed else [],
+        findings=plain(findings),
+        predicate=plain({**facts, "findings": findings, "timings_ms": outcome.timings_ms}),
+    )
+    body = {
+        **facts,
+        "model": manifest.bundle.id if manifest else None,
+        "version": manifest.bundle.version if manifest else None,
+        "findings": findings,
+        "statement": sign_statement(statement, signer),
+    }
+    return Prepared(plain(body), (evidence,), shown)
+
+
+def report_of(rules: Rules, outcome: Outcome) -> dict[str, Any]:
+    """Return the whole report of an outcome, as a reviewer may see it."""
+    return document(
+        outcome.submission,
+        outcome.judgement,
+        outcome.manifest,
+        policy_digest=rules.policy_digest,
+        policy_name=rules.policy.name,
+        profile=rules.profile.name,
+        contract_digest=outcome.contract_digest,
+        timings_ms=outcome.timings_ms,
+    )
+
+
+def promotable(policy: Policy, outcome: Outcome) -> str:
+    """Return the channel that an accepted bundle goes to by itself, empty where a person must decide.
+
+    A bundle whose manifest was inferred is never promoted without approval (design, section 4).
+    """
+    if outcome.judgement.verdict != "accepted" or outcome.submission.inferred or not policy.release.automatic:
+        return ""
+    return policy.release.channel
+
+
+def release_options(rules: Rules) -> dict[str, Any]:
+    """Return the session options that the bundle was accepted with, for ``release.json``."""
+    return SessionOptions.of(rules.profile).model_dump(mode="json")

@@ -1,0 +1,99 @@
+"""The walls between the rooms, held by reading every import (design, section 2, rules 1 to 3)."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.unit
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+MODEL_LIBRARIES = {"onnx", "onnxruntime", "google.protobuf", "google"}
+NUMPY_ALLOWED = ("acceptd/compare/", "acceptd/loader")
+JUDGE_ALLOWED = ("acceptd.judge", "acceptd.evidence", "acceptd.policy", "acceptd.errors")
+JUDGE_FORBIDDEN = {
+    "os", "io", "pathlib", "socket", "subprocess", "shutil", "tempfile", "time", "random", "secrets", "threading",
+    "sqlite3", "sqlalchemy", "structlog", "logging", "asyncio", "urllib", "http", "sys", "ctypes", "mmap", "glob",
+}  # fmt: skip
+
+
+def imports(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module
+
+
+def files(folder: str) -> list[Path]:
+    found = sorted((ROOT / folder).rglob("*.py"))
+    assert found, f"{folder} holds no code: the test would prove nothing"
+    return found
+
+
+def under(name: str, roots: set[str] | tuple[str, ...]) -> bool:
+    return any(name == root or name.startswith(root + ".") for root in roots)
+
+
+def test_rule_1_nothing_trusted_imports_a_model_library() -> None:
+    for path in files("acceptd"):
+        place = path.relative_to(ROOT).as_posix()
+        for name in imports(path):
+            if place == "acceptd/loader_session.py" and under(name, {"onnxruntime"}):
+                continue
+            assert not under(name, MODEL_LIBRARIES), f"{place} imports {name}"
+            if under(name, {"numpy"}):
+                assert place.startswith(NUMPY_ALLOWED), f"{place} imports numpy"
+
+
+def test_rule_2_the_sandbox_imports_nothing_of_acceptd() -> None:
+    for path in files("sandbox"):
+        for name in imports(path):
+            assert not under(name, {"acceptd"}), f"{path} imports {name}"
+
+
+def test_rule_2_the_messages_use_the_standard_library_only() -> None:
+    allowed = set(sys.stdlib_module_names)
+    for name in imports(ROOT / "sandbox/messages.py"):
+        assert name.partition(".")[0] in allowed, name
+
+
+def test_rule_3_the_judge_does_no_io() -> None:
+    for path in files("acceptd/judge"):
+        for name in imports(path):
+            assert not under(name, JUDGE_FORBIDDEN), f"{path} imports {name}"
+            if under(name, {"acceptd"}):
+                assert under(name, JUDGE_ALLOWED), f"{path} imports {name}"
+                assert not under(name, {"acceptd.policy.load"}), f"{path} imports {name}"
+
+
+def test_no_module_imports_itself_in_a_circle() -> None:
+    """Every module of both packages can be imported first, in a fresh interpreter."""
+    modules = [
+        path.relative_to(ROOT).with_suffix("").as_posix().replace("/", ".")
+        for folder in ("acceptd", "sandbox")
+        for path in files(folder)
+        if path.name not in {"__init__.py", "__main__.py"}
+    ]
+    program = (
+        "import importlib,sys\n"
+        "for name in sys.argv[1:]:\n"
+        "    for known in [k for k in sys.modules if k.split('.')[0] in ('acceptd','sandbox')]:\n"
+        "        del sys.modules[known]\n"
+        "    importlib.import_module(name)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, *modules], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_rule_tests_can_fail(tmp_path: Path) -> None:
+    bad = tmp_path / "bad.py"
+    bad.write_text("def f():\n    import onnx.helper\n    from google.protobuf import message\n")
+    assert [name for name in imports(bad) if under(name, MODEL_LIBRARIES)] == ["onnx.helper", "google.protobuf"]

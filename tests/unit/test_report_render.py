@@ -1,0 +1,198 @@
+"""Terminal and HTML: the remedy is there, hostile text is inert, 80 columns hold it, no script runs."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import re
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from acceptd.report import escape
+from acceptd.report.html import render
+from acceptd.report.terminal import one_line, print_verdict
+
+pytestmark = pytest.mark.unit
+HOSTILE = 'a\x1b]0;owned\x07\x1b[2J\r\n\u202e\u2066<img src=x onerror="alert(1)">\'&[red]\u200b\ud800\0!'
+
+
+def finding(**changes: Any) -> dict[str, Any]:
+    base = {
+        "code": "parity/mismatch", "severity": "reject", "audience": "team", "stage": "compare", "where": "main",
+        "message": "2 of 6 elements exceed", "evidence": {}, "count": 2, "meaning": "An output differs.",
+        "remedy": "Compare the exported model with the original.",
+    }  # fmt: skip
+    return base | changes
+
+
+def report(text: str = "plain", **changes: Any) -> dict[str, Any]:
+    job = {
+        "kind": "run", "model": text, "ending": "crash", "cause": text, "stage": "schema", "attempts": 1,
+        "wall_ms": 12.0, "cpu_ms": 7.0, "peak_memory_bytes": 3 << 20, "load_ms": None, "run_ms": None,
+    }  # fmt: skip
+    model = {
+        "name": text, "file": text, "seen_by": "runtime", "ir_version": 8, "opsets": {text: 13}, "nodes": 3,
+        "inputs": [{"name": text, "type": "tensor", "dtype": text, "shape": [text, 4]}],
+        "outputs": [{"name": text, "type": "tensor", "dtype": "float32", "shape": None}],
+        "operators": [{"domain": text, "op_type": text, "count": 1}], "placement": {text: 3},
+    }  # fmt: skip
+    row = {
+        "model": text, "output": text, "set": text, "against": "golden", "comparable": False, "note": text, "n": 0,
+        "exceeding": 0, "max_abs": "inf", "max_rel": 0.0, "rtol": 0.0, "atol": 1e-6, "bit_exact": False,
+    }  # fmt: skip
+    base = {
+        "verdict": "rejected", "reason": text, "submission": "20261129t151700123-1a2b3c4d", "team": "mosaic",
+        "judged_at": "2026-11-29T15:17:00Z", "bundle_id": "mosaic/evidence", "bundle_version": "1.4.0",
+        "bundle_digest": "12" * 32, "policy": "default", "policy_digest": "34" * 32, "contract_digest": None,
+        "profile": "cpu", "runtime": {text: text}, "findings": [finding(where=text, message=text)],
+        "withheld_findings": 0, "inferred": [text],
+        "walls": {"seccomp": "enforced", "memory_cgroup": "unavailable"},
+        "wall_notes": {"memory_cgroup": text}, "timings_ms": {"seal": 3.6, "run": 33.0},
+        "resources": {"peak_memory_bytes": 71 << 20, "cpu_ms": 15.0, "jobs": [job]}, "models": [model],
+        "parity": [row], "files": [{"path": text, "sha256": "ab" * 32, "size": 1}], "ledger": "unanchored",
+    }  # fmt: skip
+    return base | changes
+
+
+def terminal(made: dict[str, Any], *, encoding: str = "utf-8", **options: bool) -> str:
+    raw = io.BytesIO()
+    stream = io.TextIOWrapper(raw, encoding=encoding, write_through=True)
+    print_verdict(Console(file=stream, width=80, color_system=None, legacy_windows=False), made, **options)
+    return raw.getvalue().decode(encoding)
+
+
+class TestTerminal:
+    def test_a_person_sees_verdict_reason_place_and_remedy(self) -> None:
+        text = terminal(report())
+        for wanted in ("REJECTED", "mosaic/evidence 1.4.0", "plain", "parity/mismatch", "2 places", "Compare the",
+                       "12" * 32, "memory_cgroup unavailable", "37 ms", "71.0 MiB", "unanchored"):  # fmt: skip
+            assert wanted in text
+
+    @pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+    def test_it_fits_eighty_columns_and_drives_no_terminal(self, encoding: str) -> None:
+        text = terminal(
+            report(HOSTILE * 3, bundle_id=HOSTILE, path=HOSTILE), encoding=encoding, every_finding=True
+        )
+        assert max(map(len, text.splitlines())) <= 80
+        assert all(char.isprintable() for char in text.replace("\n", ""))
+        assert "[red]" in "".join(text.split())  # shown, not taken as markup
+
+    def test_information_and_the_seventh_finding_are_only_counted(self) -> None:
+        many = [finding(code=f"parity/c{n}") for n in range(9)] + [finding(severity="info", code="structure/note")]
+        text = terminal(report(findings=many, withheld_findings=2))
+        assert "parity/c5" in text
+        assert "parity/c6" not in text
+        assert "structure/note" not in text
+        assert "6 more findings" in text
+        assert "parity/c8" in terminal(report(findings=many), every_finding=True)
+
+    def test_an_accepted_bundle_is_short(self) -> None:
+        text = terminal(report(verdict="accepted", findings=[], release={"channel": "production", "number": 42}))
+        assert "ACCEPTED" in text
+        assert "production 42" in text
+        assert len(text.splitlines()) <= 10
+
+    def test_one_line_is_one_line(self) -> None:
+        text = one_line(report(HOSTILE, path=HOSTILE))
+        assert text.isprintable()
+        assert text.startswith("rejected")
+        assert "parity/mismatch" in text
+
+
+class _Page(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+
+def parsed(page: str) -> _Page:
+    reader = _Page()
+    reader.feed(page)
+    reader.close()
+    return reader
+
+
+class TestHtml:
+    def test_hostile_text_is_only_text(self) -> None:
+        page = render(report(HOSTILE, bundle_id=HOSTILE))
+        page.encode()
+        reader = parsed(page)
+        assert {tag for tag, _ in reader.tags} == {
+            "html", "head", "meta", "title", "style", "body", "main", "header", "section", "h1", "h2", "h3", "p",
+            "div", "span", "code", "b", "table", "thead", "tbody", "tr", "th", "td", "dl", "dt", "dd",
+        }  # fmt: skip
+        allowed = {"class", "lang", "charset", "http-equiv", "content", "name"}
+        assert all(set(attributes) <= allowed for _, attributes in reader.tags)
+        assert "onerror" in "".join(reader.text)
+        assert not [char for char in page if not char.isprintable() and char != "\n"]
+
+    def test_the_content_policy_admits_this_style_and_nothing_else(self) -> None:
+        page = render(report())
+        style = re.search(r"<style>(.*?)</style>", page, re.DOTALL)
+        policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page)
+        assert style is not None
+        assert policy is not None
+        digest = base64.b64encode(hashlib.sha256(style[1].encode()).digest()).decode()
+        rules = [rule.strip() for rule in policy[1].split(";")]
+        assert rules == [
+            "default-src 'none'", f"style-src 'sha256-{digest}'", "base-uri 'none'", "form-action 'none'",
+        ]  # fmt: skip
+        assert "style=" not in page
+        assert "url(" not in page
+        assert "@import" not in page
+
+    def test_verdict_first_and_everything_a_reviewer_looks_for(self) -> None:
+        page = render(report())
+        order = ["rejected", "mosaic/evidence", "Findings", "Interface", "Operators", "Parity", "Resources"]
+        order += ["Walls", "Identity", "Files"]
+        body = page.partition("<body>")[2]
+        places = [body.index(word) for word in order]
+        assert places == sorted(places)
+        for wanted in (
+            "Compare the exported model",
+            "12" * 32,
+            "34" * 32,
+            "ab" * 32,
+            "prefers-color-scheme",
+            "@media print",
+        ):
+            assert wanted in page
+
+    def test_a_missing_wall_and_a_failed_comparison_stand_out(self) -> None:
+        page = render(report())
+        assert '<td class="bad">unavailable</td>' in page
+        assert '<td class="bad">plain</td>' in page
+        assert "<td>enforced</td>" in page
+
+    def test_a_cell_cannot_be_made_bad_by_its_text(self) -> None:
+        row = report("\0!x")["models"][0]
+        page = render(report(models=[row], parity=[], walls={}))
+        assert 'class="bad"' not in page
+
+    def test_very_long_tables_are_cut(self) -> None:
+        files = [{"path": f"f{n}", "sha256": "ab" * 32, "size": n} for n in range(500)]
+        assert "and 300 more" in render(report(files=files))
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [(0, "0 B"), (309, "309 B"), (1536, "1.5 KiB"), (3 << 30, "3.0 GiB"), (5 << 40, "5120.0 GiB")],
+)
+def test_sizes(count: int, text: str) -> None:
+    assert escape.size(count) == text
+
+
+@pytest.mark.parametrize(("value", "text"), [(0.42, "0.42 ms"), (12.4, "12 ms"), (3100, "3.1 s"), (None, "")])
+def test_durations(value: float | None, text: str) -> None:
+    assert escape.milliseconds(value) == text

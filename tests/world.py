@@ -1,0 +1,132 @@
+"""A state directory with a real daemon in a process of its own: what acceptance and crash tests stand on."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from examples.evidence_classifier import MODEL_ID
+
+ROOT = Path(__file__).resolve().parent.parent
+TEAM, MODEL = MODEL_ID.split("/")
+PATIENCE = 120.0
+"""Seconds until a wait gives up. A test never passes by waiting: this only bounds a failure."""
+
+
+class World:
+    """One state directory. Daemons are started and killed; drops go in, verdicts come out."""
+
+    def __init__(self, home: Path, *teams: str) -> None:
+        self.state = home / "state"
+        self.stage = home / "stage"
+        self.stage.mkdir(parents=True)
+        self.log = home / "daemon.log"
+        self.daemon: subprocess.Popen[bytes] | None = None
+        words = [word for team in (teams or (TEAM,)) for word in ("--team", team)]
+        done = self.acceptd("init", *words)
+        assert done.returncode == 0, done.stderr
+        # No settling time: every drop of these tests arrives by rename.
+        (self.state / "acceptd.toml").write_text('policy = "demo"\n[inbox]\nsettle_seconds = 0.2\n')
+
+    def acceptd(self, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        """Run one command on this state."""
+        command = [sys.executable, "-m", "acceptd", *words, "--state", str(self.state)]
+        return subprocess.run(
+            command, cwd=ROOT, capture_output=True, text=True, check=False, env={**os.environ, **environment}
+        )
+
+    def start(self, *words: str, failpoint: str = "", ready: bool = True) -> subprocess.Popen[bytes]:
+        """Start a daemon; wait for its word that it is ready unless it is expected to die first."""
+        environment = dict(os.environ)
+        environment.pop("ACCEPTD_FAILPOINT", None)
+        if failpoint:
+            environment["ACCEPTD_FAILPOINT"] = failpoint
+        self.log.write_bytes(b"")
+        with self.log.open("ab") as log:
+            command = [sys.executable, "-m", "acceptd", "daemon", *words, "--state", str(self.state)]
+            self.daemon = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log, env=environment)
+        if ready:
+            self.until(
+                lambda: b'"event": "ready"' in self.log.read_bytes() or self.daemon_ended(), "the daemon is ready"
+            )
+            assert self.daemon.poll() is None, self.log.read_text(errors="replace")
+        return self.daemon
+
+    def daemon_ended(self) -> bool:
+        """Whether the daemon process has ended."""
+        return self.daemon is not None and self.daemon.poll() is not None
+
+    def stop(self) -> None:
+        """Stop the daemon in order and check that it ended well."""
+        assert self.daemon is not None
+        self.daemon.send_signal(signal.SIGTERM)
+        assert self.daemon.wait(PATIENCE) == 0, self.log.read_text(errors="replace")
+        self.daemon = None
+
+    def kill(self) -> None:
+        """Kill whatever daemon is left (the end of a test)."""
+        if self.daemon is not None and self.daemon.poll() is None:
+            self.daemon.kill()
+            self.daemon.wait(PATIENCE)
+
+    def drop(self, write: Callable[[Path], Path], name: str, team: str = TEAM) -> str:
+        """Write a bundle aside and rename it into the inbox; return the drop's name."""
+        made = write(self.stage / name)
+        made.rename(self.state / "inbox" / team / made.name)
+        return made.name
+
+    def verdict(self, drop: str, team: str = TEAM) -> dict[str, Any]:
+        """Wait for the verdict of a drop."""
+        found: list[dict[str, Any]] = []
+
+        def look() -> bool:
+            found[:] = [report for report in self.verdicts(team) if report["drop"] == drop]
+            return bool(found) or self.daemon_ended()
+
+        self.until(look, f"a verdict on {drop}")
+        assert found, self.log.read_text(errors="replace")
+        assert len(found) == 1, "a drop has exactly one verdict"
+        return found[0]
+
+    def verdicts(self, team: str = TEAM) -> list[dict[str, Any]]:
+        """Return every verdict in a team's outbox."""
+        return [json.loads(file.read_bytes()) for file in (self.state / "outbox" / team).glob("*/verdict.json")]
+
+    def entries(self, kind: str = "") -> list[dict[str, Any]]:
+        """Return the ledger's entries."""
+        done = self.acceptd("ledger", "export", *(("--type", kind) if kind else ()))
+        assert done.returncode == 0, done.stderr
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    def until(self, holds: Callable[[], bool], what: str) -> None:
+        """Wait until ``holds``; fail with what was waited for."""
+        deadline = time.monotonic() + PATIENCE
+        while not holds():
+            if time.monotonic() > deadline:
+                raise AssertionError(f"{what}: not within {PATIENCE:g} s; {self.log.read_text(errors='replace')}")
+            time.sleep(0.01)
+
+
+@contextmanager
+def world(home: Path, *teams: str) -> Iterator[World]:
+    """Yield a fresh world; kill its daemon at the end."""
+    made = World(home, *teams)
+    try:
+        yield made
+    finally:
+        made.kill()
+        shutil.rmtree(made.state, ignore_errors=True)
+
+
+def codes(report: Mapping[str, Any], *severities: str) -> set[str]:
+    """Return the codes of a report's findings, of the given severities or all."""
+    return {one["code"] for one in report["findings"] if not severities or one["severity"] in severities}
