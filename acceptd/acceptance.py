@@ -6,7 +6,6 @@ out of here leads through the judge, and no failure leads to ``accepted``.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -14,17 +13,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from acceptd.cell.blobs import Blob
-from acceptd.cell.limits import job_limits
+from acceptd.cell.blobs import Blob, closing_blob, lent
+from acceptd.cell.limits import JobLimits, job_limits
 from acceptd.compare import pairing
 from acceptd.errors import CellUnavailableError, ConfigError, InternalError, SealError
 from acceptd.evidence import Facts, JobRecord, Problem, Sealed, SealFailure, Statistics, Submission
+from acceptd.execution import Execution, Sources
 from acceptd.judge import infer, inventory
 from acceptd.judge.finding import Judgement
 from acceptd.judge.verdict import judge, pre_run
 from acceptd.policy import manifest as manifests
 from acceptd.policy.contract import Contract
-from acceptd.policy.manifest import Manifest, ModelSpec
+from acceptd.policy.manifest import Manifest
 from acceptd.record.entry import utc_now
 from acceptd.rules import Rules
 from acceptd.tools import Tools
@@ -172,9 +172,12 @@ class Acceptance:
             return
         outputs: dict[tuple[str, str], Blob] = {}
         with self._stage("run"):
+            execution = Execution(self.rules, self.tools, manifest, self._job, inferred=bool(self.inferred))
+            vectors_facts = next((job.vectors for job in self.jobs if job.vectors is not None), None)
             for model in manifest.models:
                 if model.file in facts:
-                    self._run_model(sealed, taken, model, facts[model.file], inputs, outputs, stack)
+                    sources = Sources(sealed, taken, facts[model.file], vectors_facts, inputs)
+                    self.jobs += execution.run(model, sources, outputs, stack)
         with self._stage("compare"):
             self._compare(manifest, inputs, expected, outputs)
 
@@ -238,69 +241,6 @@ class Acceptance:
         with lent({"inputs": inputs.writer(), "expected": expected.writer()}) as blobs:
             return self._job("vectors", files, spec, limits, blobs=blobs)
 
-    def _run_model(
-        self,
-        sealed: Sealed,
-        taken: inventory.Inventory,
-        model: ModelSpec,
-        facts: Facts,
-        inputs: Blob,
-        outputs: dict[tuple[str, str], Blob],
-        stack: ExitStack,
-    ) -> None:
-        assert self.manifest is not None
-        files, external = inventory.run_files(taken, model, facts)
-        sizes = {file.path: file.size for file in sealed.files}
-        digest = next(file.sha256 for file in sealed.files if file.path == model.file)
-        vectors = next((job.vectors for job in self.jobs if job.vectors is not None), None)
-        sets = [one for one in vectors.sets if one.model == model.name] if vectors else []
-        policy = self.rules.policy
-        limits = job_limits("run", policy.limits, mapped_bytes=sum(sizes[path] for path in external))
-        base: dict[str, Any] = {
-            "model": model.file,
-            "sha256": digest,
-            "size": sizes[model.file],
-            "external": external,
-            "declared": model.model_dump(mode="json"),
-            "dims": {name: bounds.model_dump() for name, bounds in self.manifest.dims.items()},
-            "profile": self.rules.profile.model_dump(mode="json", by_alias=True),
-            "sets": [
-                {"name": one.name, "inputs": [item.model_dump(mode="json") for item in one.inputs]} for one in sets
-            ],
-            "max_elements": policy.probes.max_elements,
-            "inferred": bool(self.inferred),
-            "seed": self.tools.probe_seed(sealed.digest),
-        }
-        # An inferred manifest declares no range: no probe would be in-domain, and none could decide anything.
-        probes = policy.probes.enabled and not self.inferred
-        variants: list[Literal["", "unoptimised"]] = [""]
-        if policy.probes.unoptimised and sets:
-            variants.append("unoptimised")
-        futures = []
-        for variant in variants:
-            blob = outputs[model.name, variant] = stack.enter_context(closing_blob(self.tools.temporary))
-            first = variant == ""
-            spec = base | {"optimised": first, "repeats": 2 if first else 1, "probes": first and probes}
-            futures.append(
-                self.tools.jobs.submit(self._run_job, files, spec, limits, model.name, variant, inputs, blob)
-            )
-        self.jobs += [future.result() for future in futures]
-
-    def _run_job(
-        self,
-        files: list[str],
-        spec: dict[str, Any],
-        limits: Any,
-        model: str,
-        variant: Literal["", "unoptimised"],
-        inputs: Blob,
-        blob: Blob,
-    ) -> JobRecord:
-        with lent({"inputs": inputs.reader(), "outputs": blob.writer()}) as blobs:
-            return self._job(
-                "run", {path: path for path in files}, spec, limits, blobs=blobs, model=model, variant=variant
-            )
-
     def _compare(
         self, manifest: Manifest, inputs: Blob, expected: Blob, outputs: dict[tuple[str, str], Blob]
     ) -> None:
@@ -321,11 +261,12 @@ class Acceptance:
         kind: str,
         files: dict[str, str],
         spec: dict[str, Any],
-        limits: Any,
+        limits: JobLimits,
         *,
         blobs: dict[str, int] | None = None,
         model: str = "",
         variant: Literal["", "unoptimised"] = "",
+        proc_fd: bool = False,
     ) -> JobRecord:
         place = f"{self.drop.id}/{BUNDLE}"
         return self.tools.cell.run(
@@ -339,6 +280,7 @@ class Acceptance:
             model=model,
             profile=self.rules.profile.name if kind == "run" else "",
             variant=variant,
+            proc_fd=proc_fd,
         )
 
     def _unavailable(self, error: CellUnavailableError) -> None:
@@ -379,23 +321,3 @@ class Acceptance:
         finally:
             spent = (time.monotonic() - start) * 1000
             self.timings_ms[name] = round(self.timings_ms.get(name, 0.0) + spent, 3)
-
-
-@contextmanager
-def closing_blob(directory: Path) -> Iterator[Blob]:
-    """Yield a fresh blob; its space is given back at the end."""
-    blob = Blob(directory)
-    try:
-        yield blob
-    finally:
-        blob.close()
-
-
-@contextmanager
-def lent(descriptors: dict[str, int]) -> Iterator[dict[str, int]]:
-    """Yield descriptors made for one job or comparison; closed at the end."""
-    try:
-        yield descriptors
-    finally:
-        for descriptor in descriptors.values():
-            os.close(descriptor)

@@ -322,8 +322,10 @@ class JobRecord(Evidence):
     model: str = ""
     """The model's name in the manifest (not its file); empty for jobs of the whole bundle."""
     profile: str = ""
-    variant: Literal["", "unoptimised"] = ""
-    """``run`` alone: ``unoptimised`` marks the second, fresh process without graph optimisation."""
+    variant: Literal["", "unoptimised", "outside"] = ""
+    """``run`` alone: ``unoptimised`` marks the second, fresh process without graph optimisation; ``outside``
+    a run that broke off and then ended well without the probes outside the declared domain, so that it
+    was one of those that broke it: the trusted side's own finding, not the job's word."""
     ending: Literal["done", "refused", "limit", "crash", "violation", "lost", "unavailable"]
     cause: str = ""
     stage: str = ""

@@ -92,13 +92,15 @@ def _mount(source: str | None, target: str, kind: str | None, flags: int, data: 
     _check(result, f"mount {target}")
 
 
-def private_root(staging: str, files: list[tuple[str, str]]) -> None:
+def private_root(staging: str, files: list[tuple[str, str]], *, proc_fd: bool = False) -> None:
     """Pivot into a fresh read-only tmpfs that holds only ``files``.
 
     Args:
         staging: an empty directory of the outer root to mount on.
         files: (path inside, beginning with a slash; path in the outer root). Sources lie on
             read-only mounts, and a bind inherits that.
+        proc_fd: bind the caller's own ``/proc/self/fd``, and nothing else of /proc. What a magic link there
+            leads to is still held by Landlock and by seccomp (openat reads only).
     """
     _mount(None, "/", None, _MS_REC | _MS_PRIVATE)
     _mount(
@@ -122,6 +124,10 @@ def private_root(staging: str, files: list[tuple[str, str]]) -> None:
                 made.add(folder)
         os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW, 0o444))
         _mount(source, target, None, _MS_BIND)
+    if proc_fd:
+        target = f"{staging}/proc/self/fd"
+        os.makedirs(target, 0o755)
+        _mount("/proc/self/fd", target, None, _MS_BIND)
     flags = _MS_REMOUNT | _MS_BIND | _MS_RDONLY | _MS_NOSUID | _MS_NODEV | _MS_NOEXEC
     _mount(None, staging, None, flags)
     os.chdir(staging)

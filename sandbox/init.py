@@ -101,9 +101,10 @@ def run_as_pid1(received: list[int], baseline: Baseline, uid: int, gid: int, sta
             signal.signal(number, signal.SIG_DFL)
         arrange_descriptors(received)
         order = _read_order()
-        states, notes = _build_room(order, uid, gid, staging)
+        confine.map_own_user(uid, gid)
         child = os.fork()
         if child == 0:
+            states, notes = _build_room(order, staging)
             code = _job(order, baseline, states, notes)
         else:
             code = _reap(child)
@@ -114,15 +115,15 @@ def run_as_pid1(received: list[int], baseline: Baseline, uid: int, gid: int, sta
         os._exit(code)
 
 
-def _build_room(order: dict[str, Any], uid: int, gid: int, staging: str) -> tuple[dict[str, str], dict[str, str]]:
+def _build_room(order: dict[str, Any], staging: str) -> tuple[dict[str, str], dict[str, str]]:
+    """Pivot into the private root. pid 2 does it, so that ``/proc/self/fd`` is its own; pid 1 moves along."""
     off = set(order.get("walls_off", ()))  # only the matrix tests of the cell send this
     states, notes = {"namespaces": "enforced", "network": "enforced"}, {}
-    confine.map_own_user(uid, gid)
     files = [(messages.MODEL_DIR + "/" + inside, source) for inside, source in order["files"]]
     try:
         if "root" in off:
             raise OSError(0, "switched off")
-        confine.private_root(staging, files)
+        confine.private_root(staging, files, proc_fd=bool(order["proc_fd"]))
         states["root"] = "enforced"
     except OSError as error:
         states["root"], notes["root"] = "failed", str(error)

@@ -339,8 +339,10 @@ def _probe(runner: Runner, load: Load) -> None:
     planned = probes.plan(
         found, load.dims, seed=str(spec.get("seed", "")), max_elements=spec.get("max_elements", 0)
     )
+    inside_only = spec.get("probes") == "inside"
     for probe in planned:
-        runner.probe(probe)
+        if probe.in_domain or not inside_only:
+            runner.probe(probe)
 
 
 class _Nowhere:

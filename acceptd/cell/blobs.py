@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 
@@ -43,3 +45,23 @@ class Blob:
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
+
+
+@contextmanager
+def closing_blob(directory: Path) -> Iterator[Blob]:
+    """Yield a fresh blob; its space is given back at the end."""
+    blob = Blob(directory)
+    try:
+        yield blob
+    finally:
+        blob.close()
+
+
+@contextmanager
+def lent(descriptors: dict[str, int]) -> Iterator[dict[str, int]]:
+    """Yield descriptors made for one job or comparison; closed at the end."""
+    try:
+        yield descriptors
+    finally:
+        for descriptor in descriptors.values():
+            os.close(descriptor)

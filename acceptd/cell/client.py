@@ -192,7 +192,8 @@ class Cell:
         cancelled: Callable[[], bool] = lambda: False,
         model: str = "",
         profile: str = "",
-        variant: Literal["", "unoptimised"] = "",
+        variant: Literal["", "unoptimised", "outside"] = "",
+        proc_fd: bool = False,
         walls_off: Sequence[str] = (),
     ) -> JobRecord:
         """Run one job to its end; a ``lost`` one once more (design, rule 4).
@@ -201,6 +202,8 @@ class Cell:
             files: path inside the job's root -> path below the sealed directory.
             blobs: name -> descriptor handed to the job: a private open of its own, read-only or
                 write-only, never one that the trusted side goes on using.
+            proc_fd: gives the job its own descriptors at ``/proc/self/fd`` and nothing else of /proc:
+                onnxruntime from 1.32 on reads external data only where it can name what it opened.
             on_frame: called for ``entry`` and data frames of ``unpack`` as they arrive; what it raises
                 (AcceptdError) kills the job and comes out here.
 
@@ -219,6 +222,7 @@ class Cell:
             "required_walls": [name for name in required_walls if name not in OWN_WALLS],
             "seccomp": self._seccomp,
             "blobs": list(blobs or {}),
+            "proc_fd": proc_fd,
             "walls_off": list(walls_off),
         }
         attempts = 0

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import errno
 import functools
+import os
+import platform
 import tempfile
 from typing import Final
 
@@ -28,8 +30,6 @@ ALLOW: Final[dict[str, str]] = {
     "newfstatat": "glibc's stat",
     "statx": "newer glibc's stat",
     "lseek": "file readers",
-    "open": "older callers of openat",
-    "openat": "the named files; Landlock decides",
     "access": "existence checks",
     "faccessat": "existence checks",
     "faccessat2": "onnx.checker with external data",
@@ -93,6 +93,9 @@ KILL: Final[tuple[str, ...]] = (
 """The dangerous: an attempt is an attack, and the process dies of SIGSYS."""
 
 _PROT_WRITE, _MAP_SHARED, _MAP_ANONYMOUS = 0x2, 0x1, 0x20
+_OPEN_WRITES: Final = (
+    os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND | (os.O_TMPFILE & ~os.O_DIRECTORY)
+)
 _CLONE_THREAD: Final = 0x00010000
 _FCNTL_ALLOWED: Final = {"F_GETFD": 1, "F_SETFD": 2, "F_GETFL": 3, "F_DUPFD_CLOEXEC": 1030}
 JOB_PID: Final = 2
@@ -136,6 +139,10 @@ def compiled() -> bytes:
         sc.Arg(3, sc.MASKED_EQ, _MAP_SHARED | _MAP_ANONYMOUS, _MAP_SHARED),
         sc.Arg(2, sc.MASKED_EQ, _PROT_WRITE, 0),
     )
+    # Reading only, whatever the path: a magic link in /proc/self/fd would reopen a descriptor for writing.
+    program.add_rule(sc.ALLOW, "openat", sc.Arg(2, sc.MASKED_EQ, _OPEN_WRITES, 0))
+    if platform.machine() == "x86_64":
+        program.add_rule(sc.ALLOW, "open", sc.Arg(1, sc.MASKED_EQ, _OPEN_WRITES, 0))
     # Threads only; clone3 hides its flags behind a pointer, and glibc falls back at ENOSYS.
     program.add_rule(sc.ALLOW, "clone", sc.Arg(0, sc.MASKED_EQ, _CLONE_THREAD, _CLONE_THREAD))
     program.add_rule(sc.ERRNO(errno.ENOSYS), "clone3")

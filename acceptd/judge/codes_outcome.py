@@ -104,11 +104,11 @@ TABLE: Final[Table] = {
         "Correct the declared shape or its bounds in [dims].",
     ),
     "behaviour/probe-crash-outside": Code(
-        "hold",
+        "warn",
         "team",
-        "The process died on an input for which no range is declared, so nothing keeps such inputs from the "
-        "model in production.",
-        "Declare ranges so that such inputs are refused before they reach the model.",
+        "The process died on an input outside the declared dims and ranges, or for which none is declared; "
+        "the loader refuses what is declared and passes everything else on to the model.",
+        "Declare dims and ranges so that such inputs are refused before they reach the model.",
     ),
     "behaviour/probe-error": Code(
         "reject",

@@ -9,7 +9,7 @@ from acceptd.evidence import JobRecord
 from acceptd.judge.codes import CODES
 from acceptd.judge.finding import Finding, Stage
 from acceptd.judge.words import from_job, make
-from acceptd.policy.manifest import Manifest, ModelSpec
+from acceptd.policy.manifest import ModelSpec
 
 STAGES: Final[dict[str, Stage]] = {
     "unpack": "unpack",
@@ -61,15 +61,12 @@ class Jobs:
         return last is not record
 
 
-def ending(
-    record: JobRecord, *, probes_outside: bool = False, declared: bool = True, superseded: bool = False
-) -> list[Finding]:
+def ending(record: JobRecord, *, superseded: bool = False) -> list[Finding]:
     """Return what a job's ending means. ``done`` means nothing.
 
     ``lost`` and ``unavailable`` are never the model's fault; they leave the stage missing, and the
-    verdict inconclusive unless something else rejects. ``probes_outside`` says that all that was
-    required of a run had arrived and only inputs outside the declared domain were left; where nobody
-    declared anything (an inferred manifest), dying on those is a warning only. ``superseded``: a later
+    verdict inconclusive unless something else rejects. A run of the variant ``outside`` died on an input
+    that nobody promised, while the same run without those inputs passed. ``superseded``: a later
     record of the same task counts, so that a lost attempt is only told.
     """
     stage = stage_of(record)
@@ -98,11 +95,9 @@ def ending(
         return [make("cell/unavailable", "cell", where, record.message or "no sandbox for this job", facts)]
     if record.ending == "violation":
         return [make("sandbox/protocol-violation", stage, where, record.message or "broke the protocol", facts)]
-    if probes_outside:
-        cause = record.cause or record.ending
-        message = f"{cause} on an input outside the declared domain, after all golden runs had passed"
-        finding = make("behaviour/probe-crash-outside", stage, where, message, facts)
-        return [finding if declared else finding.model_copy(update={"severity": "warn"})]
+    if record.variant == "outside" and record.cause != "SIGSYS":
+        message = f"{record.cause or record.ending} on an input outside the declared domain"
+        return [make("behaviour/probe-crash-outside", stage, where, message, facts)]
     if record.ending == "limit":
         code = _LIMITS.get(record.cause, "resources/other-limit")
         message = f"reached its {record.cause or 'unnamed'} limit {reached}"
@@ -123,18 +118,3 @@ def _refused(record: JobRecord, stage: Stage, where: str) -> list[Finding]:
         message = f"{refused.code}: {refused.message}"
         return [make("behaviour/unoptimised-failed", stage, f"{where}: {refused.where}", message)]
     return [from_job(refused.code, stage, f"{where}: {refused.where}", refused.message)]
-
-
-def only_outside_probes_left(record: JobRecord, manifest: Manifest, required: set[tuple[str, int]]) -> bool:
-    """Say whether a run that broke off had given all golden cases and had no in-domain probe to give.
-
-    In-domain probes exist only where a person declared a range of an input; without one, what
-    the process did last was an input that nobody promised. The declaration is the trusted side's
-    knowledge, so a job cannot talk itself out of a crash.
-    """
-    if record.ending not in {"crash", "limit"} or record.cause == "SIGSYS":
-        return False
-    if manifest.declared and any(one.range is not None for model in manifest.models for one in model.inputs):
-        return False
-    given = {(case.set, case.repeat) for case in record.cases if not case.error}
-    return record.schema_ is not None and record.placement is not None and required <= given

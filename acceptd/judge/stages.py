@@ -5,7 +5,7 @@ from __future__ import annotations
 from acceptd.evidence import Submission, Vectors
 from acceptd.judge.finding import Finding
 from acceptd.judge.inventory import Inventory
-from acceptd.judge.jobs import Jobs, only_outside_probes_left
+from acceptd.judge.jobs import Jobs
 from acceptd.judge.words import make, printable
 from acceptd.policy.manifest import Manifest, ModelSpec
 from acceptd.policy.policy import Policy
@@ -70,7 +70,7 @@ def missing(
             owed = {(one.model, one.name) for one in inventory.sets}
             gaps += [f"vectors: set {printable(name)} of {model}" for model, name in sorted(owed - given)]
     for model in manifest.models:
-        gaps += [f"run {model.name}: {gap}" for gap in _run(jobs, model, manifest, vectors)]
+        gaps += [f"run {model.name}: {gap}" for gap in _run(jobs, model, vectors)]
         gaps += [f"compare {model.name}: {gap}" for gap in _compare(submission, model, vectors)]
         if policy.probes.unoptimised and required_cases(model, vectors):
             gaps += [f"run {model.name} unoptimised: {gap}" for gap in _unoptimised(jobs, model)]
@@ -86,7 +86,7 @@ def _inspect(jobs: Jobs, model: ModelSpec) -> list[str]:
     return gaps or ([] if record.ending == "done" else [f"ended by {record.ending}"])
 
 
-def _run(jobs: Jobs, model: ModelSpec, manifest: Manifest, vectors: Vectors | None) -> list[str]:
+def _run(jobs: Jobs, model: ModelSpec, vectors: Vectors | None) -> list[str]:
     record = jobs.last("run", model)
     if record is None:
         return ["no job"]
@@ -97,9 +97,9 @@ def _run(jobs: Jobs, model: ModelSpec, manifest: Manifest, vectors: Vectors | No
     if short:
         name, repeat = short[0]
         gaps.append(f"{len(short)} of {len(owed)} golden runs, first {printable(name)} repeat {repeat}")
-    if record.ending != "done" and not only_outside_probes_left(record, manifest, owed):
+    if record.ending != "done":
         gaps.append(f"ended by {record.ending}")
-    elif record.ending == "done" and record.done is None:
+    elif record.done is None:
         gaps.append("done")
     return gaps
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from acceptd.evidence import Facts, JobRecord, Submission, Vectors
+from acceptd.evidence import Facts, JobRecord, Submission
 from acceptd.judge import behaviour, parity, placement, resources, stages
 from acceptd.judge import schema as interfaces
 from acceptd.judge.codes import CODES
 from acceptd.judge.finding import Finding, Judgement, Stage, Verdict
 from acceptd.judge.inventory import MANIFEST_FILE, Inventory, check_lock, take
-from acceptd.judge.jobs import Jobs, ending, only_outside_probes_left, place
+from acceptd.judge.jobs import Jobs, ending, place
 from acceptd.judge.structure import structure
 from acceptd.judge.words import finish, make, with_policy
 from acceptd.policy.contract import Contract
@@ -184,7 +184,7 @@ def _after_run(
     facts = _facts(manifest, jobs)
     for one in submission.jobs:
         if one.kind in {"run", "reference"}:
-            yield from _run_ending(manifest, jobs, one, vectors)
+            yield from _run_ending(manifest, jobs, one)
     for model in manifest.models:
         record = jobs.last("run", model)
         if record is not None:
@@ -205,16 +205,13 @@ def _after_run(
         yield from behaviour.comparisons(manifest, statistics.outputs, statistics.insensitive)
 
 
-def _run_ending(manifest: Manifest, jobs: Jobs, record: JobRecord, vectors: Vectors | None) -> Iterator[Finding]:
+def _run_ending(manifest: Manifest, jobs: Jobs, record: JobRecord) -> Iterator[Finding]:
     model = next((one for one in manifest.models if record.model in {one.name, one.file}), None)
     if model is None:
         message = "a run of a model that the manifest does not name"
         yield make("sandbox/protocol-violation", "run", place(record), message)
         return
-    owed = stages.required_cases(model, vectors)
-    outside = not record.variant and only_outside_probes_left(record, manifest, owed)
-    superseded = jobs.superseded(record)
-    yield from ending(record, probes_outside=outside, declared=manifest.declared, superseded=superseded)
+    yield from ending(record, superseded=jobs.superseded(record))
 
 
 def _registered(code: str, stage: Stage, where: str, message: str) -> Finding:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
+import numpy.ma  # np.unique imports it lazily, which nothing can in a job
 
 from sandbox.inspect.problems import Problems
 

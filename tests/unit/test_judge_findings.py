@@ -157,13 +157,16 @@ def test_a_crash_after_the_goldens_rejects_where_a_range_is_declared() -> None:
     assert (judged.verdict, world.codes(judged, "reject")) == ("rejected", ["run/crash"])
 
 
-def test_a_crash_after_the_goldens_holds_where_no_range_is_declared() -> None:
-    def change(document: dict[str, Any]) -> None:
-        del document["models"][0]["inputs"][0]["range"]
+def test_a_crash_that_only_inputs_outside_the_domain_cause_is_told() -> None:
+    crashed = world.run(ending="crash", cause="SIGFPE", done=None, variant="outside")
+    judged = world.verdict(world.submission([crashed, world.run()]))
+    assert (judged.verdict, world.codes(judged, "warn")) == ("accepted", ["behaviour/probe-crash-outside"])
 
-    crashed = world.run(ending="crash", cause="SIGFPE", done=None)
-    judged = world.verdict(world.submission([crashed]), manifest=world.a_manifest(change))
-    assert (judged.verdict, world.codes(judged, "hold")) == ("held", ["behaviour/probe-crash-outside"])
+
+def test_a_crash_outside_the_domain_does_not_stand_in_for_the_run() -> None:
+    given = world.submission([world.run(ending="crash", cause="SIGFPE", done=None, variant="outside")])
+    alone = given.model_copy(update={"jobs": [job for job in given.jobs if job.kind != "run" or job.variant]})
+    assert world.verdict(alone).verdict == "inconclusive"
 
 
 def test_a_seccomp_kill_after_the_goldens_always_rejects() -> None:

@@ -210,5 +210,7 @@ def test_a_hold_alone_is_held() -> None:
 
 
 def test_warnings_do_not_decide() -> None:
-    judged = world.verdict(world.submission(statistics=world.statistics(insensitive=["main: probabilities"])))
+    relaxed = policy(severity={"vectors/insensitive": "warn"})
+    constant = world.submission(statistics=world.statistics(insensitive=["main: probabilities"]))
+    judged = world.verdict(constant, policy=relaxed)
     assert (judged.verdict, world.codes(judged, "warn")) == ("accepted", ["vectors/insensitive"])

@@ -1,0 +1,143 @@
+"""The run stage of one model: which jobs are made, with which orders, and what a broken-off run means."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+from acceptd.cell.blobs import Blob, closing_blob, lent
+from acceptd.cell.limits import JobLimits, job_limits
+from acceptd.evidence import Facts, JobRecord, Sealed, Vectors
+from acceptd.judge import inventory
+from acceptd.policy.manifest import Manifest, ModelSpec
+from acceptd.rules import Rules
+from acceptd.tools import Tools
+
+Variant = Literal["", "unoptimised"]
+Outputs = dict[tuple[str, str], Blob]
+"""Model name and variant to the blob that holds what the run gave."""
+
+
+class RunJob(Protocol):
+    """Runs one job of the submission in the cell."""
+
+    def __call__(
+        self,
+        kind: str,
+        files: dict[str, str],
+        spec: dict[str, Any],
+        limits: JobLimits,
+        *,
+        blobs: dict[str, int] | None = None,
+        model: str = "",
+        variant: Variant = "",
+        proc_fd: bool = False,
+    ) -> JobRecord: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """What a model's runs read: the sealed bundle and its parts, its facts, golden inputs."""
+
+    sealed: Sealed
+    taken: inventory.Inventory
+    facts: Facts
+    vectors: Vectors | None
+    inputs: Blob
+
+
+@dataclass(frozen=True, slots=True)
+class _Order:
+    """What the runs of one model have in common."""
+
+    model: str
+    variant: Variant
+    files: dict[str, str]
+    external: bool
+    limits: JobLimits
+    inputs: Blob
+    outputs: Blob
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """Runs the models of one bundle, variants side by side as cores allow."""
+
+    rules: Rules
+    tools: Tools
+    manifest: Manifest
+    job: RunJob
+    inferred: bool
+
+    def run(self, model: ModelSpec, sources: Sources, outputs: Outputs, stack: ExitStack) -> list[JobRecord]:
+        """Run one model: as the profile says, and in a fresh process without optimisation.
+
+        ``outputs`` gains the blobs, which ``stack`` closes.
+        """
+        files, external = inventory.run_files(sources.taken, model, sources.facts)
+        sizes = {file.path: file.size for file in sources.sealed.files}
+        limits = job_limits("run", self.rules.policy.limits, mapped_bytes=sum(sizes[path] for path in external))
+        base = self._spec(model, sources, external)
+        # An inferred manifest declares no range: no probe would be in-domain, and none could decide anything.
+        probes = "all" if self.rules.policy.probes.enabled and not self.inferred else False
+        variants: list[Variant] = [""]
+        if self.rules.policy.probes.unoptimised and base["sets"]:
+            variants.append("unoptimised")
+        futures = []
+        for variant in variants:
+            blob = outputs[model.name, variant] = stack.enter_context(closing_blob(self.tools.temporary))
+            inside = {path: path for path in files}
+            order = _Order(model.name, variant, inside, bool(external), limits, sources.inputs, blob)
+            if variant == "":
+                spec = base | {"optimised": True, "repeats": 2, "probes": probes}
+            else:
+                spec = base | {"optimised": False, "repeats": 1, "probes": False}
+            futures.append(self.tools.jobs.submit(self._probed, order, spec))
+        return [record for future in futures for record in future.result()]
+
+    def _spec(self, model: ModelSpec, sources: Sources, external: list[str]) -> dict[str, Any]:
+        file = next(one for one in sources.sealed.files if one.path == model.file)
+        sets = [one for one in sources.vectors.sets if one.model == model.name] if sources.vectors else []
+        return {
+            "model": model.file,
+            "sha256": file.sha256,
+            "size": file.size,
+            "external": external,
+            "declared": model.model_dump(mode="json"),
+            "dims": {name: bounds.model_dump() for name, bounds in self.manifest.dims.items()},
+            "profile": self.rules.profile.model_dump(mode="json", by_alias=True),
+            "sets": [
+                {"name": one.name, "inputs": [item.model_dump(mode="json") for item in one.inputs]} for one in sets
+            ],
+            "max_elements": self.rules.policy.probes.max_elements,
+            "inferred": self.inferred,
+            "seed": self.tools.probe_seed(sources.sealed.digest),
+        }
+
+    def _probed(self, order: _Order, spec: dict[str, Any]) -> list[JobRecord]:
+        """Run goldens and all probes; where that broke off, again without those outside the domain.
+
+        If the second run ends well, an input that nobody promised broke the first one. Which it was is
+        thereby ours to say: a job's own word about it could excuse a crash.
+        """
+        first = self._once(order, spec)
+        if first.ending not in {"crash", "limit"} or not spec["probes"]:
+            return [first]
+        second = self._once(order, spec | {"probes": "inside"})
+        if second.ending != "done":
+            return [first]
+        return [first.model_copy(update={"variant": "outside"}), second]
+
+    def _once(self, order: _Order, spec: dict[str, Any]) -> JobRecord:
+        with lent({"inputs": order.inputs.reader(), "outputs": order.outputs.writer()}) as blobs:
+            return self.job(
+                "run",
+                order.files,
+                spec,
+                order.limits,
+                blobs=blobs,
+                model=order.model,
+                variant=order.variant,
+                proc_fd=order.external,
+            )
