@@ -15,6 +15,8 @@ from sandbox.wire_schema import FIELDS, TABLES
 from sandbox.wire_tensor import Buffer, MalformedError, skip, varint
 
 MAX_LABEL: Final = 80
+MAX_STEPS: Final = 600_000
+"""Fields that one descent looks at, well below a second; where a flood hides a place, its offset must do."""
 MAX_PLACE: Final = 600
 _MESSAGES: Final = frozenset(TABLES)
 _NAME_FIELDS: Final = {"Node": 4, "Tensor": 8, "Function": 1, "Attribute": 1, "ValueInfo": 1}
@@ -69,10 +71,11 @@ def places(buf: Buffer, size: int, offsets: Iterable[int]) -> dict[int, str]:
     wanted = sorted(set(offsets))
     found = {offset: f"byte {offset}" for offset in wanted}
     work = [(0, size, "Model", "", wanted)]
+    budget = [MAX_STEPS]
     while work:
         start, stop, kind, prefix, inside = work.pop()
         try:
-            work += _descend(buf, start, stop, kind, prefix, inside, found)
+            work += _descend(buf, start, stop, kind, prefix, inside, found, budget)
         except MalformedError:
             for offset in inside:
                 if found[offset].startswith("byte ") and prefix:
@@ -81,7 +84,14 @@ def places(buf: Buffer, size: int, offsets: Iterable[int]) -> dict[int, str]:
 
 
 def _descend(
-    buf: Buffer, start: int, stop: int, kind: str, prefix: str, inside: list[int], found: dict[int, str]
+    buf: Buffer,
+    start: int,
+    stop: int,
+    kind: str,
+    prefix: str,
+    inside: list[int],
+    found: dict[int, str],
+    budget: list[int],
 ) -> list[tuple[int, int, str, str, list[int]]]:
     children = []
     counts: dict[int, int] = {}
@@ -93,6 +103,9 @@ def _descend(
     at = bisect_left(inside, start) if not prefix else at
     while at < len(inside) and pos < stop:
         here = pos
+        budget[0] -= 1
+        if budget[0] < 0:
+            raise MalformedError("wire/too-many-fields", pos, "a place behind a flood of fields")
         tag, pos = varint(buf, pos, stop, _ignore)
         number = tag >> 3
         body = pos

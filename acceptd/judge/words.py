@@ -121,10 +121,18 @@ def _key(finding: Finding) -> tuple[int, str, str, str, str, str]:
 def finish(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Return the findings sorted by severity, code and place; one per code and place, long families cut.
 
-    The result does not depend on the order in which the findings came.
+    What a job says twice, as a fact and as its reason to stop, is told once. The result does not
+    depend on the order in which the findings came.
     """
     joined: dict[tuple[str, str, str], Finding] = {}
+    told: set[tuple[str, str, str, str]] = set()
     for finding in sorted(findings, key=_key):
+        inner = finding.where.partition(": ")[2]
+        words = (finding.code, finding.severity, inner, finding.message)
+        if inner and finding.stage == "inspect":
+            if words in told:
+                continue
+            told.add(words)
         joined.setdefault((finding.code, finding.severity, finding.where), finding)
     result: list[Finding] = []
     shown: dict[tuple[str, str], int] = {}
