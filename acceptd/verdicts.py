@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,7 +38,6 @@ def entry_body(team: str, name: str, rules: Rules, outcome: Outcome, signer: Sig
     shown = for_team(report)
     judgement = outcome.judgement
     sealed = outcome.submission.sealed
-    evidence_digest = digest(plain(outcome.submission.model_dump(mode="json", by_alias=True)))
     facts: dict[str, Any] = {
         "acceptd": __version__,
         "team": team,
@@ -51,7 +51,7 @@ def entry_body(team: str, name: str, rules: Rules, outcome: Outcome, signer: Sig
         "contract_digest": outcome.contract_digest or None,
         "profile": rules.profile.name,
         "profile_digest": rules.profile_digest,
-        "evidence_digest": evidence_digest,
+        "evidence_digest": hashlib.sha256(evidence).hexdigest(),
         "walls": dict(sorted(outcome.submission.walls.items())),
         "inferred": list(outcome.submission.inferred),
         "reviewer_findings": {"count": len(reviewers), "digest": digest(plain(reviewers))},

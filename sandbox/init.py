@@ -7,11 +7,13 @@ holds, and tells the wait status from outside: as pid 1 a job's own deaths would
 
 from __future__ import annotations
 
+import array
 import contextlib
 import fcntl
 import json
 import os
 import signal
+import socket
 import sys
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn
@@ -19,8 +21,8 @@ from typing import Any, Final, NoReturn
 from sandbox import confine, jobs, messages
 
 JOB_FD: Final = 3
-STATUS_FD: Final = 4
-FIRST_BLOB_FD: Final = 5
+FIRST_BLOB_FD: Final = 4
+MAX_FDS: Final = 16
 
 EXIT_DONE: Final = 0
 EXIT_REFUSED: Final = 0
@@ -79,11 +81,29 @@ def _read_order() -> dict[str, Any]:
     return order
 
 
+def _receive(end: int) -> list[int]:
+    """Wait for the descriptors of one order; an empty list when the parent closed its end instead."""
+    with socket.socket(fileno=end) as sock:
+        payload, ancillary, _, _ = sock.recvmsg(8, socket.CMSG_SPACE(MAX_FDS * 4))
+    received = array.array("i")
+    for level, kind, data in ancillary:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+            received.frombytes(data[: len(data) - len(data) % 4])
+    return list(received) if payload == b"J" else []
+
+
+def _keep_only(end: int) -> int:
+    """Keep ``end`` (moved to descriptor 3) and nothing else but 0 to 2; return its number."""
+    os.dup2(end, 3, inheritable=False)
+    confine.close_from(4)
+    return 3
+
+
 def arrange_descriptors(received: list[int]) -> None:
-    """Move received descriptors (job, status, stderr, blobs…) to their fixed numbers; close the rest."""
-    job, status, stderr, *blobs = received
+    """Move received descriptors (job, stderr, blobs…) to their fixed numbers; close the rest."""
+    job, stderr, *blobs = received
     # First out of the way of the fixed numbers, so that no dup2 overwrites one still needed.
-    high = [fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 100) for descriptor in (job, status, *blobs)]
+    high = [fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 100) for descriptor in (job, *blobs)]
     null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
     os.dup2(null, 0)
     os.dup2(null, 1)
@@ -93,21 +113,25 @@ def arrange_descriptors(received: list[int]) -> None:
     confine.close_from(JOB_FD + len(high))
 
 
-def run_as_pid1(received: list[int], baseline: Baseline, uid: int, gid: int, staging: str) -> NoReturn:
-    """Everything after the clone, in the child. Never returns."""
+def run_as_pid1(init_end: int, job_end: int, baseline: Baseline, uid: int, gid: int, staging: str) -> NoReturn:
+    """Everything after the clone, in the child. Never returns.
+
+    Each of the two processes keeps one socket, on which the parent will pass it what is its own: pid 1
+    the status pipe, pid 2 the job's socket, stderr and blobs. Until then neither knows of a submission.
+    """
     code = EXIT_BROKEN
     try:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGXFSZ, signal.SIGPIPE, signal.SIGCHLD):
             signal.signal(number, signal.SIG_DFL)
-        arrange_descriptors(received)
-        order = _read_order()
         confine.map_own_user(uid, gid)
         child = os.fork()
         if child == 0:
-            states, notes = _build_room(order, staging)
-            code = _job(order, baseline, states, notes)
+            received = _receive(_keep_only(job_end))
+            if received:
+                arrange_descriptors(received)
+                code = _job(_read_order(), baseline, staging)
         else:
-            code = _reap(child)
+            code = _reap(child, _keep_only(init_end))
     except BaseException as error:  # noqa: BLE001 - last resort of a process that must not return into the parent's loop
         with contextlib.suppress(BaseException):
             os.write(2, f"init: {type(error).__name__}: {error}\n".encode(errors="backslashreplace"))
@@ -130,11 +154,11 @@ def _build_room(order: dict[str, Any], staging: str) -> tuple[dict[str, str], di
     return states, notes
 
 
-def _reap(child: int) -> int:
-    # Nothing of the job's may stay open here: a held socket would keep the client waiting.
-    os.close(JOB_FD)
-    confine.close_from(FIRST_BLOB_FD)
-    os.close(2)
+def _reap(child: int, end: int) -> int:
+    received = _receive(end)
+    if not received:
+        return 0  # the parent ends: so does the whole namespace
+    os.close(2)  # nothing of the job's may stay open here: a held pipe would keep the client waiting
     confine.no_new_privileges()
     confine.drop_capabilities()
     while True:
@@ -149,7 +173,7 @@ def _reap(child: int) -> int:
         "minflt": usage.ru_minflt,
         "majflt": usage.ru_majflt,
     }
-    os.write(STATUS_FD, json.dumps(report).encode())
+    os.write(received[0], json.dumps(report).encode())
     return 0
 
 
@@ -196,8 +220,8 @@ def _confine_self(order: dict[str, Any], baseline: Baseline, states: dict[str, s
     return abi
 
 
-def _job(order: dict[str, Any], baseline: Baseline, states: dict[str, str], notes: dict[str, str]) -> int:
-    os.close(STATUS_FD)
+def _job(order: dict[str, Any], baseline: Baseline, staging: str) -> int:
+    states, notes = _build_room(order, staging)
     channel = SocketChannel(JOB_FD)
     blobs = {name: FIRST_BLOB_FD + index for index, name in enumerate(order["blobs"])}
     kind: str = order["kind"]

@@ -260,7 +260,7 @@ class Cell:
         healthy = True
         try:
             try:
-                pidfd = parent.fork([theirs.fileno(), status_write, stderr_write, *blobs.values()])
+                pidfd = parent.fork([status_write, theirs.fileno(), stderr_write, *blobs.values()])
             except (OSError, InternalError) as error:
                 healthy = False
                 return JobRecord(kind=kind, ending="lost", cause="parent", message=str(error)[:200])

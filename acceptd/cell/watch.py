@@ -15,6 +15,7 @@ from typing import Final
 from acceptd.cell.limits import JobLimits
 from acceptd.cell.protocol import Frame, Reader
 from acceptd.errors import AcceptdError, ProtocolViolationError
+from acceptd.evidence import Walls
 
 SAMPLE_SECONDS: Final = 0.05
 """A resident set grows by 26 MiB a millisecond (measured): sampling is a backstop, not the limit."""
@@ -103,7 +104,12 @@ def watch(
         kill(pidfd)
 
     next_sample = start + SAMPLE_SECONDS
+    alone = False
     while alive or open_ends:
+        if alone and report and not open_ends - {status}:
+            # pid 2 is dead by pid 1's word, and under seccomp it had no child: nobody writes a blob now.
+            kill(pidfd)
+            break
         now = time.monotonic()
         wait = max(0.0, min(next_sample, deadline) - now) if not seen.killed_for else 1.0
         events = poller.poll(wait * 1000 + 1)
@@ -126,6 +132,8 @@ def watch(
                 try:
                     for frame in reader.feed(chunk):
                         seen.stage = frame.type if frame.body is not None else seen.stage
+                        if isinstance(frame.body, Walls):
+                            alone = frame.body.states.get("seccomp") == "enforced"
                         on_frame(frame)
                 except ProtocolViolationError as error:
                     seen.violation = str(error)

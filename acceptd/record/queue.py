@@ -19,7 +19,7 @@ from typing import Any, Final, cast
 from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select, update
 
 from acceptd.errors import LedgerError
-from acceptd.record.canonical import canonical, plain
+from acceptd.record.canonical import plain
 from acceptd.record.entry import Appended, NewEntry, valid_submission
 from acceptd.record.failpoint import failpoint
 from acceptd.record.log import Ledger, Transaction
@@ -253,13 +253,13 @@ def _submission(row: Row[Any]) -> Submission:
 
 
 def _values(fields: Mapping[str, Any], data: dict[str, Any]) -> dict[str, Any]:
-    """Return the columns to set: known ones, and the others merged into ``data``, made plain (``canonical``).
+    """Return the columns to set: known ones, and the others merged into ``data``, made plain (see ``canonical``).
 
     They may come from a drop: no file name, number or text in them may keep it from being recorded.
     """
     columns = {key: value for key, value in fields.items() if key in _COLUMNS}
-    merged = {**data, **{key: value for key, value in fields.items() if key not in _COLUMNS}}
-    return {**columns, "data": canonical(plain(merged)).decode()}
+    fresh = plain({key: value for key, value in fields.items() if key not in _COLUMNS})
+    return {**columns, "data": json.dumps({**data, **fresh}, ensure_ascii=True)}
 
 
 def _append(change: Transaction, id: str, new: Sequence[NewEntry]) -> list[Appended]:  # noqa: A002

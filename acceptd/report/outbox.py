@@ -16,6 +16,6 @@ def write_outbox(outbox: Path, team: str, submission: str, report: Mapping[str, 
     folder = outbox / team / submission
     folder.mkdir(mode=0o755, parents=True, exist_ok=True)
     replace_file(folder, "report.html", render(report).encode("utf-8"), 0o644)
-    text = json.dumps(report, ensure_ascii=True, sort_keys=True, indent=1)
+    text = json.dumps(report, ensure_ascii=True, sort_keys=True)
     replace_file(folder, "verdict.json", text.encode("ascii") + b"\n", 0o644)
     return folder

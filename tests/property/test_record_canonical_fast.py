@@ -1,0 +1,48 @@
+"""The short way of `canonical` writes exactly what the RFC 8785 library writes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import rfc8785
+from hypothesis import given
+from hypothesis import strategies as st
+
+from acceptd.record.canonical import MAX_INT, canonical, parse
+
+pytestmark = pytest.mark.property
+
+TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=12)
+NUMBERS = st.floats(allow_nan=False, allow_infinity=False, min_value=-(2.0**53 - 1), max_value=2.0**53 - 1)
+SMALL = st.floats(min_value=1e-12, max_value=1e-3)
+LEAVES = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-MAX_INT, MAX_INT),
+    NUMBERS,
+    SMALL,
+    TEXT,
+    st.sampled_from([-0.0, 1e-7, 0.1]),
+)
+VALUES = st.recursive(
+    LEAVES,
+    lambda inner: st.one_of(st.lists(inner, max_size=5), st.dictionaries(TEXT, inner, max_size=5)),
+    max_leaves=30,
+)
+
+
+@given(VALUES)
+def test_the_same_bytes_as_the_library(value: Any) -> None:
+    assert canonical(value) == rfc8785.dumps(value)
+
+
+@given(VALUES)
+def test_what_is_written_is_read_back_as_canonical(value: Any) -> None:
+    data = canonical(value)
+    assert canonical(parse(data)) == data
+
+
+def test_a_text_that_looks_like_a_token_stays_a_text() -> None:
+    value = ["deadbeefdeadbeefdeadbeefdeadbeef0", 0.5]
+    assert canonical(value) == b'["deadbeefdeadbeefdeadbeefdeadbeef0",0.5]'
