@@ -109,6 +109,7 @@ class Daemon:
             log.info("stopping", active=rooms.workers.active, waiting=rooms.workers.depth)
             rooms.inbox.stop()
             rooms.workers.stop()
+            self._checkpoint(rooms)
 
     # -- start ----------------------------------------------------------------------------------------
 
@@ -145,7 +146,6 @@ class Daemon:
             discard=inbox.discard,
         )
         self._rooms = _Rooms(ledger, queue, keys, lifecycle, workers, inbox)
-        self._record_rules(ledger)
         return self._rooms
 
     def _inbox(self) -> Inbox:
@@ -165,19 +165,6 @@ class Daemon:
                 shutil.rmtree(item, ignore_errors=True)
             else:
                 item.unlink(missing_ok=True)
-
-    def _record_rules(self, ledger: Ledger) -> None:
-        """Put the digests of policy and profile in the ledger before their first use."""
-        rules = self.rules()
-        known = {str(entry.body.get("digest")) for entry in ledger.entries(kind="policy")}
-        for kind, name, digest in (
-            ("policy", rules.policy.name, rules.policy_digest),
-            ("profile", rules.profile.name, rules.profile_digest),
-        ):
-            if digest not in known and not any(
-                str(entry.body.get("digest")) == digest for entry in ledger.entries(kind=kind)
-            ):
-                ledger.append(kind, {"name": name, "digest": digest})
 
     def _recover(self, rooms: _Rooms) -> None:
         """Take up what an earlier daemon left: releases first, then submissions, then unknown claims."""
@@ -241,10 +228,13 @@ class Daemon:
             done = channel.refresh(self.paths.state, rooms.ledger, rooms.keys, valid_seconds=seconds)
             for problem in done.problems:
                 log.error("channel not refreshed", what=problem)
-            signer = rooms.lifecycle.ledger_signer
-            checkpoint.write(self.paths.state, rooms.ledger, signer, load_keyring(self.paths.state))
+            self._checkpoint(rooms)
         except (AcceptdError, OSError) as error:
             log.error("housekeeping", error=str(error))  # noqa: TRY400 - the message says it
+
+    def _checkpoint(self, rooms: _Rooms) -> None:
+        signer = rooms.lifecycle.ledger_signer
+        checkpoint.write(self.paths.state, rooms.ledger, signer, load_keyring(self.paths.state))
 
     def _watch_space(self, rooms: _Rooms) -> None:
         free = shutil.disk_usage(self.paths.state).free
@@ -266,7 +256,6 @@ class Daemon:
             return
         with self._rules_lock:
             self._rules = fresh
-        self._record_rules(rooms.ledger)
         log.info("policy reloaded", policy=fresh.policy_digest)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +55,8 @@ class Lifecycle:
     rules: Callable[[], Rules]
     ledger_signer: Signer
     release_keys: ReleaseKeys
+    known_rules: set[str] = field(default_factory=set)
+    """Digests of policies, profiles and contracts that are in the ledger already."""
     on_verdict: Callable[[str, str, dict[str, float]], None] = lambda _id, _verdict, _timings: None
     discard: Callable[[Claim], list[str]] = lambda _claim: []
 
@@ -165,10 +167,13 @@ class Lifecycle:
         """Append the one verdict entry and move the submission on, in one transaction."""
         prepared = entry_body(row.team, row.name, rules, outcome, self.ledger_signer)
         body = prepared.body
+        first_used = self._first_used(rules, outcome)
 
         def entries(change: Transaction) -> list[Appended]:
             for blob in prepared.blobs:
                 change.put_evidence(blob)
+            for kind, name, digest in first_used:
+                change.append(kind, {"name": name, "digest": digest})
             return [change.append("verdict", body, submission=row.id)]
 
         model = outcome.manifest.bundle.id if outcome.manifest else None
@@ -184,8 +189,24 @@ class Lifecycle:
             manifest=outcome.manifest.model_dump(mode="json", by_alias=True) if outcome.manifest else None,
             options=release_options(rules),
         )
+        self.known_rules.update(digest for _, _, digest in first_used)
         log.info("judged", verdict=outcome.judgement.verdict, model=model, reason=outcome.judgement.reason)
         self.on_verdict(row.id, outcome.judgement.verdict, outcome.timings_ms)
+
+    def _first_used(self, rules: Rules, outcome: Outcome) -> list[tuple[str, str, str]]:
+        """Return (type, name, digest) of each rule that no entry names yet: entered before the verdict by it."""
+        used = [
+            ("policy", rules.policy.name, rules.policy_digest),
+            ("profile", rules.profile.name, rules.profile_digest),
+        ]
+        if outcome.contract is not None:
+            used.append(("contract", outcome.contract.id, outcome.contract_digest))
+        return [
+            (kind, name, digest)
+            for kind, name, digest in used
+            if digest not in self.known_rules
+            and not any(entry.body.get("digest") == digest for entry in self.ledger.entries(kind=kind))
+        ]
 
     # -- judged -> promoted ---------------------------------------------------------------------------
 

@@ -35,9 +35,11 @@ class Tools:
     @classmethod
     def open(cls, sealed: Path, temporary: Path, *, cores: int, spare: bool, secret: bytes = b"") -> Self:
         """Start everything; ``spare`` keeps a second warm parent ready (a daemon, a suite)."""
+        comparer = Comparer()
+        comparer.start()
         return cls(
             cell=Cell(sealed, spare=spare),
-            comparer=Comparer(),
+            comparer=comparer,
             sealer=SealerClient(),
             jobs=ThreadPoolExecutor(cores, thread_name_prefix="job"),
             sealed=sealed,

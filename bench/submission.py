@@ -173,9 +173,7 @@ def main() -> int:
     (folder / "submission.json").write_text(json.dumps(found, indent=1) + "\n")
     for name in ("cold_python_ms", "drop_to_promoted_ms"):
         print(f"{name:22} p50 {found[name]['p50']:7.1f}   p95 {found[name]['p95']:7.1f}")
-    print(
-        f"{'ratio at p50':22} {found['ratio_p50']:.2f} (paired, median of {found['rounds']}; target 0.5, at least 1.0)"
-    )
+    print(f"{'ratio at p50':22} {found['ratio_p50']:.2f} (paired, median of {found['rounds']}; target 0.5)")
     print(f"{'throughput':22} {found['throughput_per_s']:.1f} verdicts a second")
     print("\nwhere the time goes (medians, ms)")
     for title, rows in (("from the drop", found["timeline_ms"]), ("inside `judged`", found["stages_ms"])):

@@ -50,7 +50,7 @@ MEANING: Final[dict[str, tuple[str, str]]] = {
     ),
     "memory_cgroup": (
         "the kernel itself stops a job at its memory budget, page cache included",
-        "run under systemd with Delegate=memory pids on a cgroup v2 host; without it rlimits bound memory",
+        "nothing to do: this version bounds memory by RLIMIT_DATA and a watcher, and uses no cgroup yet",
     ),
     "separate_uid": (
         "a job that escaped every other wall would still not be the daemon's user",
