@@ -19,7 +19,7 @@ from typing import Any, Final, cast
 from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select, update
 
 from acceptd.errors import LedgerError
-from acceptd.record.canonical import plain
+from acceptd.record.canonical import canonical, plain
 from acceptd.record.entry import Appended, NewEntry, valid_submission
 from acceptd.record.failpoint import failpoint
 from acceptd.record.log import Ledger, Transaction
@@ -259,7 +259,7 @@ def _values(fields: Mapping[str, Any], data: dict[str, Any]) -> dict[str, Any]:
     """
     columns = {key: value for key, value in fields.items() if key in _COLUMNS}
     fresh = plain({key: value for key, value in fields.items() if key not in _COLUMNS})
-    return {**columns, "data": json.dumps({**data, **fresh}, ensure_ascii=True)}
+    return {**columns, "data": canonical({**data, **fresh}).decode()}
 
 
 def _append(change: Transaction, id: str, new: Sequence[NewEntry]) -> list[Appended]:  # noqa: A002
