@@ -86,8 +86,6 @@ class WarmParent:
 
     def serve(self) -> None:
         """Serve until the control socket closes."""
-        while len(self._ready) < READY_ROOMS:
-            self._prepare()
         while True:
             short = len(self._ready) < READY_ROOMS
             events = self._poll.poll(IDLE_MS if short else None)

@@ -102,7 +102,7 @@ def open_session(model: Path, level: Any = None) -> Any:
 def _to_ort(value: Any, kind: str) -> Any:
     if kind in BEYOND_NUMPY:
         number, dtype = BEYOND_NUMPY[kind]
-        array = np.ascontiguousarray(value, dtype)
+        array = np.array(value, dtype, order="C")  # ascontiguousarray would make a scalar a vector
         raw = array.view(np.uint16 if array.itemsize == 2 else np.uint8)
         return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(raw, number)
     if kind in PACKED:
