@@ -174,7 +174,7 @@ class SequenceRef(Evidence):
     """A sequence of values."""
 
     kind: Literal["sequence"] = "sequence"
-    items: Annotated[list[ValueRef], Field(max_length=65536)]
+    items: Annotated[list[ValueRef], Field(max_length=16384)]
 
 
 class OptionalRef(Evidence):
@@ -211,8 +211,8 @@ class VectorSet(Evidence):
     model: Text
     inputs: Annotated[list[Named], Field(max_length=4096)]
     expected: Annotated[list[Named], Field(max_length=4096)]
-    rtol: float | None = None
-    atol: float | None = None
+    rtol: Annotated[float, Field(ge=0)] | None = None
+    atol: Annotated[float, Field(ge=0)] | None = None
 
 
 class Vectors(Evidence):
@@ -349,6 +349,8 @@ class JobRecord(Evidence):
     wall_s: float = 0.0
     cpu_s: float = 0.0
     peak_rss_bytes: int = 0
+    baseline_rss_bytes: int = 0
+    """The warm parent's resident set: the trusted side's own figure, not the job's."""
     stderr_tail: str = ""
 
 

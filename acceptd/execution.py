@@ -125,8 +125,9 @@ class Execution:
         if first.ending not in {"crash", "limit"} or not spec["probes"]:
             return [first]
         second = self._once(order, spec | {"probes": "inside"})
-        if second.ending != "done":
-            return [first]
+        told = {(case.set, case.repeat) for case in first.cases}
+        if second.ending != "done" or not {(case.set, case.repeat) for case in second.cases} <= told:
+            return [first]  # it broke at a golden or at an input inside the domain, whatever a second try did
         return [first.model_copy(update={"variant": "outside"}), second]
 
     def _once(self, order: _Order, spec: dict[str, Any]) -> JobRecord:

@@ -94,9 +94,11 @@ def check_many(
 def _guarded(place: Bench, path: Path) -> dict[str, Any]:
     try:
         return check_one(place, path)
-    except AcceptdError as error:
-        # One broken case must not end the suite; it is no verdict about the model either.
-        return {"verdict": "inconclusive", "reason": str(error), "findings": [], "error": str(error)}
+    except Exception as error:  # noqa: BLE001 - one broken case must not end the suite
+        reason = (
+            str(error) if isinstance(error, AcceptdError) else f"internal error: {type(error).__name__}: {error}"
+        )
+        return {"verdict": "inconclusive", "reason": reason, "findings": [], "error": reason}
 
 
 def free_space(path: Path) -> int:

@@ -14,6 +14,8 @@ from acceptd.rules import Rules
 from acceptd.tools import Tools
 
 ARCHIVE = "archive"
+JOB_GROUPS = ("archive/", "seal/")
+"""What an ``unpack`` job may blame the archive for; it is hostile, and must not speak for the host."""
 
 
 def unpack_archive(
@@ -57,8 +59,7 @@ def unpack_archive(
             on_frame=take,
         )
         if record.ending != "done":
-            if record.refused is not None:
-                refused = record.refused
-                raise SealError(refused.code, refused.where, refused.message)
-            return record, None
+            if record.refused is not None and record.refused.code.startswith(JOB_GROUPS):
+                raise SealError(record.refused.code, record.refused.where, record.refused.message)
+            return record, None  # its ending is judged, and a code that is not a job's to name with it
         return record, sealer.finish(kind)

@@ -137,8 +137,12 @@ def private_root(staging: str, files: list[tuple[str, str]], *, proc_fd: bool = 
     os.chdir("/")
 
 
-def rlimits(*, cpu: int, data: int, address_space: int, file_size: int, open_files: int) -> None:
-    """Set hard limits: seconds of CPU, bytes, bytes, bytes, descriptors. No core file, no locked memory."""
+def rlimits(*, cpu: int, data: int, address_space: int, file_size: int, open_files: int, tasks: int) -> None:
+    """Set hard limits: seconds of CPU, bytes, bytes, bytes, descriptors, tasks. No core file, no locked memory.
+
+    From Linux 5.14 on RLIMIT_NPROC counts per user namespace, and every job has its own (measured).
+    """
+    resource.setrlimit(resource.RLIMIT_NPROC, (tasks, tasks))
     resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu + 1))
     resource.setrlimit(resource.RLIMIT_DATA, (data, data))
     resource.setrlimit(resource.RLIMIT_AS, (address_space, address_space))

@@ -198,6 +198,7 @@ def _confine_self(order: dict[str, Any], baseline: Baseline, states: dict[str, s
             address_space=baseline.address_space + limits.mapped_bytes + limits.memory_bytes + (1 << 30),
             file_size=limits.output_bytes,
             open_files=limits.open_files,
+            tasks=limits.threads + 8,  # this one, pid 1, and the threads
         )
         states["rlimits"] = "enforced"
     if wall("landlock"):

@@ -165,7 +165,7 @@ def main() -> None:
     control = socket.socket(fileno=control_fd)
     parent = WarmParent(control, uid, gid)
     anonymous = sizes["RssAnon"] + sizes["RssShmem"]
-    hello = {"threads": sizes["Threads"], "anonymous": anonymous, **jobs.versions()}
+    hello = {"threads": sizes["Threads"], "anonymous": anonymous, "resident": sizes["VmRSS"], **jobs.versions()}
     control.send(b"R" + json.dumps(hello).encode())
     parent.serve()
 

@@ -288,6 +288,15 @@ class Cell:
                 cancelled=cancelled,
             )
             record = self._record(kind, seen, reader, collected, limits)
+            record = record.model_copy(update={"baseline_rss_bytes": parent.parent.resident})
+            states = record.walls.states if record.walls is not None else {}
+            if (
+                record.ending == "unavailable"
+                and states
+                and all(states.get(name) == "enforced" for name in order["required_walls"])
+            ):
+                # The exit code of a missing wall, from a job whose walls all stood: a lie.
+                record = record.model_copy(update={"ending": "violation", "cause": "protocol"})
             # Forks share one address layout: after a crash by signal it must be a new one.
             healthy = (
                 record.ending not in {"crash", "violation"} and record.cause != "SIGKILL that acceptd did not send"

@@ -48,6 +48,8 @@ class Parent:
     versions: dict[str, str]
     anonymous: int
     """RssAnon + RssShmem in bytes when warm: what each fork begins with."""
+    resident: int
+    """VmRSS in bytes when warm."""
 
 
 def cell_ids() -> tuple[int, int]:
@@ -205,12 +207,12 @@ def start(sealed: Path, *, testing: bool = False) -> Parent:
         )
     ours.settimeout(None)
     facts = json.loads(hello[1:])
-    threads, anonymous = int(facts.pop("threads")), int(facts.pop("anonymous"))
+    threads, anonymous, resident = (int(facts.pop(name)) for name in ("threads", "anonymous", "resident"))
     if threads != 1:
         process.kill()
         process.wait()
         raise InternalError(f"the warm parent has {threads} threads; forking it would not be safe")
-    return Parent(process, ours, {str(k): str(v) for k, v in facts.items()}, anonymous)
+    return Parent(process, ours, {str(k): str(v) for k, v in facts.items()}, anonymous, resident)
 
 
 def _last_line(complaint: bytes) -> str:

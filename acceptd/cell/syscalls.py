@@ -11,6 +11,7 @@ import errno
 import functools
 import os
 import platform
+import signal
 import tempfile
 from typing import Final
 
@@ -92,7 +93,7 @@ KILL: Final[tuple[str, ...]] = (
 )  # fmt: skip
 """The dangerous: an attempt is an attack, and the process dies of SIGSYS."""
 
-_PROT_WRITE, _MAP_SHARED, _MAP_ANONYMOUS = 0x2, 0x1, 0x20
+_PROT_WRITE, _MAP_SHARED, _MAP_ANONYMOUS, _MAP_GROWSDOWN = 0x2, 0x1, 0x20, 0x100
 _OPEN_WRITES: Final = (
     os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND | (os.O_TMPFILE & ~os.O_DIRECTORY)
 )
@@ -132,11 +133,12 @@ def compiled() -> bytes:
     # A private mapping (bit MAP_SHARED clear) may be writable; a shared one only without PROT_WRITE.
     # MAP_SHARED_VALIDATE (3) has the same bit set. Shared anonymous memory never: mprotect could make
     # it writable later; a shared file cannot, because every file is opened read-only.
-    program.add_rule(sc.ALLOW, "mmap", sc.Arg(3, sc.MASKED_EQ, _MAP_SHARED, 0))
+    # MAP_GROWSDOWN makes a stack of it, which RLIMIT_DATA does not count.
+    program.add_rule(sc.ALLOW, "mmap", sc.Arg(3, sc.MASKED_EQ, _MAP_SHARED | _MAP_GROWSDOWN, 0))
     program.add_rule(
         sc.ALLOW,
         "mmap",
-        sc.Arg(3, sc.MASKED_EQ, _MAP_SHARED | _MAP_ANONYMOUS, _MAP_SHARED),
+        sc.Arg(3, sc.MASKED_EQ, _MAP_SHARED | _MAP_ANONYMOUS | _MAP_GROWSDOWN, _MAP_SHARED),
         sc.Arg(2, sc.MASKED_EQ, _PROT_WRITE, 0),
     )
     # Reading only, whatever the path: a magic link in /proc/self/fd would reopen a descriptor for writing.
@@ -146,7 +148,8 @@ def compiled() -> bytes:
     # Threads only; clone3 hides its flags behind a pointer, and glibc falls back at ENOSYS.
     program.add_rule(sc.ALLOW, "clone", sc.Arg(0, sc.MASKED_EQ, _CLONE_THREAD, _CLONE_THREAD))
     program.add_rule(sc.ERRNO(errno.ENOSYS), "clone3")
-    program.add_rule(sc.ALLOW, "tgkill", sc.Arg(0, sc.EQ, JOB_PID))
+    # Only abort(): a job that kills itself with SIGKILL would pass for one that a stranger killed.
+    program.add_rule(sc.ALLOW, "tgkill", sc.Arg(0, sc.EQ, JOB_PID), sc.Arg(2, sc.EQ, signal.SIGABRT))
     # Leases and locks on sealed files stall the daemon's own open: descriptor flags only.
     for number in _FCNTL_ALLOWED.values():
         program.add_rule(sc.ALLOW, "fcntl", sc.Arg(1, sc.EQ, number))

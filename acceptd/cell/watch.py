@@ -53,12 +53,17 @@ def anonymous_memory(init_pid: int) -> int:
     with contextlib.suppress(OSError, ValueError, IndexError):
         with open(f"/proc/{init_pid}/task/{init_pid}/children", encoding="ascii") as file:
             child = int(file.read().split()[0])
-        total = 0
-        with open(f"/proc/{child}/status", encoding="ascii") as file:
-            for line in file:
-                if line.startswith(("RssAnon:", "RssShmem:")):
-                    total += int(line.split()[1]) * 1024
-        return total
+        # A job whose main thread has exited has no memory in its own status, but its other threads do.
+        for thread in (child, *(int(name) for name in os.listdir(f"/proc/{child}/task"))):
+            with (
+                contextlib.suppress(OSError),
+                open(f"/proc/{child}/task/{thread}/status", encoding="ascii") as file,
+            ):
+                sizes = [
+                    int(line.split()[1]) * 1024 for line in file if line.startswith(("RssAnon:", "RssShmem:"))
+                ]
+                if sizes:
+                    return sum(sizes)
     return 0
 
 

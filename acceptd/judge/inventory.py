@@ -88,6 +88,12 @@ def _bytes(path: str) -> bytes:
     return path.encode("utf-8", "surrogatepass")
 
 
+def is_output(path: str) -> bool:
+    """Say whether a file of a golden set holds an expected value (``output_0.pb``)."""
+    match = _NUMBERED.fullmatch(path.rpartition("/")[2])
+    return match is not None and match[1] == "output"
+
+
 def model_paths(sealed: Sealed, manifest: Manifest | None) -> tuple[str, ...]:
     """Return the model files: what the manifest names, else ``model.onnx``, else all top-level ``.onnx``."""
     paths = [file.path for file in sealed.files]

@@ -47,9 +47,9 @@ class Jobs:
     records: tuple[JobRecord, ...]
 
     def last(self, kind: str, model: ModelSpec | None = None, variant: str = "") -> JobRecord | None:
-        """Return the last record of a kind (for one model, by its name or file), or None."""
+        """Return the last record of a kind (for one model, by its name), or None."""
         for record in reversed(self.records):
-            fits = model is None or record.model in {model.name, model.file}
+            fits = model is None or record.model == model.name
             if fits and record.kind == kind and record.variant == variant:
                 return record
         return None

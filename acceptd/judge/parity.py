@@ -10,7 +10,7 @@ from typing import Any
 from acceptd.evidence import OutputStats, TensorRef, Vectors, VectorSet
 from acceptd.judge.finding import Finding
 from acceptd.judge.infer import TOLERANCE as INFERRED
-from acceptd.judge.inventory import Inventory
+from acceptd.judge.inventory import Inventory, is_output
 from acceptd.judge.words import from_job, make
 from acceptd.policy.contract import Contract
 from acceptd.policy.manifest import Manifest, ModelSpec, OutputSpec, Tolerance
@@ -118,7 +118,7 @@ def decoded(manifest: Manifest, inventory: Inventory, vectors: Vectors) -> Itera
     for problem in vectors.problems:
         yield from_job_vectors(problem.code, problem.where, problem.message)
     models = {model.name: model for model in manifest.models}
-    ordered = {(one.model, one.name) for one in inventory.sets}
+    ordered = {(one.model, one.name): one for one in inventory.sets}
     seen: set[tuple[str, str]] = set()
     for golden in vectors.sets:
         where = f"{golden.model}: {golden.name}"
@@ -128,7 +128,11 @@ def decoded(manifest: Manifest, inventory: Inventory, vectors: Vectors) -> Itera
             yield make("sandbox/protocol-violation", "vectors", where, message)
             continue
         seen.add(key)
-        if not golden.expected:
+        files = ordered[key].files
+        if files and golden.expected and len(golden.expected) != sum(is_output(path) for path in files):
+            message = f"{len(golden.expected)} expected values, but the set has another number of output files"
+            yield make("sandbox/protocol-violation", "vectors", where, message)
+        elif not golden.expected:
             yield make("vectors/empty-set", "vectors", where, "the set has no expected output")
         elif expected_names(golden, models[golden.model]) is None:
             message = "expected values cannot be assigned to outputs by name or by position"
@@ -182,6 +186,11 @@ def parity(manifest: Manifest, rows: Sequence[OutputStats], policy: Policy) -> I
             yield make(code, "compare", where, message, _shows(row))
             continue
         yield from _golden(row, output, where, policy)
+    for model in manifest.models if manifest.declared else ():
+        own = [row for row in rows if row.against == "golden" and row.model == model.name]
+        if own and all(row.comparable and not row.n for row in own):
+            message = "no golden of this model has a single element: they test nothing"
+            yield make("vectors/insensitive", "compare", model.name, message)
 
 
 def _golden(row: OutputStats, output: OutputSpec | None, where: str, policy: Policy) -> Iterator[Finding]:

@@ -35,9 +35,8 @@ def best_run_ms(record: JobRecord) -> float | None:
 
 def memory_bytes(record: JobRecord) -> int:
     """Return the peak resident set above the warm parent's, from whichever side saw more."""
-    baseline = record.done.baseline_rss_bytes if record.done is not None else 0
     told = record.done.peak_rss_bytes if record.done is not None else 0
-    return max(0, max(record.peak_rss_bytes, told) - baseline)
+    return max(0, max(record.peak_rss_bytes, told) - record.baseline_rss_bytes)
 
 
 def ceilings(

@@ -73,7 +73,7 @@ def missing(
         gaps += [f"run {model.name}: {gap}" for gap in _run(jobs, model, vectors)]
         gaps += [f"compare {model.name}: {gap}" for gap in _compare(submission, model, vectors)]
         if policy.probes.unoptimised and required_cases(model, vectors):
-            gaps += [f"run {model.name} unoptimised: {gap}" for gap in _unoptimised(jobs, model)]
+            gaps += [f"run {model.name} unoptimised: {gap}" for gap in _unoptimised(jobs, model, vectors)]
     return gaps
 
 
@@ -104,12 +104,16 @@ def _run(jobs: Jobs, model: ModelSpec, vectors: Vectors | None) -> list[str]:
     return gaps
 
 
-def _unoptimised(jobs: Jobs, model: ModelSpec) -> list[str]:
+def _unoptimised(jobs: Jobs, model: ModelSpec, vectors: Vectors | None) -> list[str]:
     """The second process must have been tried; a refusal of its own is a finding, not a gap."""
     record = jobs.last("run", model, "unoptimised")
     if record is None:
         return ["no job"]
-    return [f"ended by {record.ending}"] if record.ending in {"lost", "unavailable"} else []
+    if record.ending in {"lost", "unavailable"}:
+        return [f"ended by {record.ending}"]
+    owed = {(name, repeat) for name, repeat in required_cases(model, vectors) if repeat == 0}
+    given = {(case.set, case.repeat) for case in record.cases}
+    return ["golden runs"] if record.ending == "done" and not owed <= given else []
 
 
 def _compare(submission: Submission, model: ModelSpec, vectors: Vectors | None) -> list[str]:

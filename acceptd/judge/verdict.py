@@ -206,7 +206,7 @@ def _after_run(
 
 
 def _run_ending(manifest: Manifest, jobs: Jobs, record: JobRecord) -> Iterator[Finding]:
-    model = next((one for one in manifest.models if record.model in {one.name, one.file}), None)
+    model = next((one for one in manifest.models if record.model == one.name), None)
     if model is None:
         message = "a run of a model that the manifest does not name"
         yield make("sandbox/protocol-violation", "run", place(record), message)

@@ -55,7 +55,7 @@ def test_an_output_past_its_cap_is_a_limit(attack: Attack, tmp_path: object) -> 
         blob.close()
 
 
-def test_a_thread_bomb_ends_and_harms_nobody(attack: Attack) -> None:
+def test_a_thread_bomb_stops_at_its_bound_and_harms_nobody(attack: Attack) -> None:
     source = """
 n = 0
 gate = threading.Event()
@@ -63,11 +63,30 @@ try:
     while n < 100000:
         threading.Thread(target=gate.wait, daemon=True).start(); n += 1
 except BaseException as e:
-    note(stopped=n)
+    pass
+note(started=n)
+os._exit(1)
 """
     record = attack(source)
-    assert record.ending in {"done", "limit", "refused"}
+    assert record.notes[0].facts["started"] < 64, record
     assert attack("note(ok=True)").ending == "done"
+
+
+def test_a_stack_that_grows_down_is_no_way_round_the_memory_limit(attack: Attack) -> None:
+    source = """
+libc = ctypes.CDLL(None, use_errno=True)
+libc.mmap.restype = ctypes.c_void_p
+flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x100
+note(refused=libc.mmap(None, ctypes.c_size_t(1 << 20), 3, flags, -1, ctypes.c_long(0)) in (None, 2**64 - 1))
+"""
+    assert attack(source).notes[0].facts == {"refused": True}
+
+
+def test_a_job_that_kills_itself_cannot_pass_for_a_strangers_victim(attack: Attack) -> None:
+    source = "ctypes.CDLL(None).syscall(234, os.getpid(), os.getpid(), 9); note(survived=True)"
+    record = attack(source)
+    assert record.ending == "done"
+    assert record.notes[0].facts == {"survived": True}
 
 
 def test_a_hundred_jobs_in_a_row_leave_nothing(attack: Attack) -> None:
