@@ -129,7 +129,7 @@ def load_settings(state: Path) -> Settings:
         return Settings.model_validate(document)
     except ValidationError as error:
         place, message = first_error(error)
-        raise ConfigError(f"{path}: {place}: {message}", remedy="see `acceptd.toml` in the README") from error
+        raise ConfigError(f"{path}: {place}: {message}", remedy="docs/operations.md lists the keys") from error
 
 
 def policies_directory(settings: Settings) -> Path:

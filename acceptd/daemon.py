@@ -181,6 +181,7 @@ class Daemon:
         rooms.workers.start()
         for row in rooms.queue.pending():
             self._offer(rooms, row.id, row.team)
+        self._watch_space(rooms)  # before the first claim
         rooms.inbox.start()
 
     # -- while running ----------------------------------------------------------------------------------

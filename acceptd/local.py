@@ -53,7 +53,7 @@ def kind_of(path: Path) -> Kind:
             return kind
     raise UsageError(
         f"{path} is neither a directory nor a .zip, .tar or .tar.gz file",
-        remedy="give the directory that holds bundle.toml, or make one with `acceptd bundle` or by hand",
+        remedy="give the directory that holds bundle.toml; docs/bundle.md shows how to write one",
     )
 
 

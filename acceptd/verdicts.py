@@ -19,7 +19,7 @@ from acceptd.rules import Rules
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What one verdict writes: the entry's body, evidence blobs by content, and the team's report."""
+    """What one verdict writes: the entry's body, evidence blobs by content, and the reviewer's report."""
 
     body: dict[str, Any]
     blobs: tuple[bytes, ...]
@@ -77,7 +77,7 @@ def entry_body(team: str, name: str, rules: Rules, outcome: Outcome, signer: Sig
         "findings": findings,
         "statement": sign_statement(statement, signer),
     }
-    return Prepared(plain(body), (evidence,), shown)
+    return Prepared(plain(body), (evidence,), report)
 
 
 def report_of(rules: Rules, outcome: Outcome) -> dict[str, Any]:

@@ -104,12 +104,30 @@ def classify(seen: Observed, limits: JobLimits) -> tuple[Ending, str]:
     return ("refused", "") if seen.refused else ("done", "")
 
 
+_OWN_SIGNALS = frozenset(
+    {
+        signal.SIGABRT,
+        signal.SIGBUS,
+        signal.SIGFPE,
+        signal.SIGILL,
+        signal.SIGPIPE,
+        signal.SIGSEGV,
+        signal.SIGSYS,
+        signal.SIGTRAP,
+    }
+)
+"""What a process brings upon itself. Under seccomp a job can send itself none but SIGABRT, so that every
+other signal came from outside."""
+
+
 def _by_signal(number: int, seen: Observed, limits: JobLimits) -> tuple[Ending, str]:
     name = signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
     if number == signal.SIGXCPU:
         return "limit", "cpu"
     if number == signal.SIGXFSZ:
         return "limit", "output"
+    if number not in _OWN_SIGNALS and number != signal.SIGKILL:
+        return "lost", f"{name} that acceptd did not send"
     if number == signal.SIGKILL:
         # The hard CPU limit (soft + 1 s) also kills with SIGKILL; else a stranger or the kernel did.
         if seen.cpu_s >= limits.inner.cpu_seconds:

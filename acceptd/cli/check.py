@@ -36,6 +36,7 @@ SetOption = Annotated[
 def check(
     path: Annotated[Path | None, typer.Argument(help="A bundle: a directory, .zip, .tar or .tar.gz.")] = None,
     suite: Annotated[Path | None, typer.Option("--suite", help="Judge every bundle below this directory.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="Print every finding, warnings and notes too.")] = False,
     json_: JsonOption = False,
     jsonl: Annotated[Path | None, typer.Option("--jsonl", help="With --suite: one JSON object a line.")] = None,
     policy: Annotated[str, typer.Option("--policy", help="A policy's name, or a file.")] = "",
@@ -54,7 +55,7 @@ def check(
         code = _suite(existing(suite, "the directory"), suite, rules, jsonl, workers, as_json=json_)
     else:
         assert path is not None
-        code = _one(existing(path, "the bundle"), rules, team, as_json=json_)
+        code = _one(existing(path, "the bundle"), rules, team, as_json=json_, every=every)
     raise typer.Exit(code)
 
 
@@ -63,7 +64,7 @@ def _rules(state: Path, policy: str, overrides: list[str]) -> Rules:
     return load_rules(policies_directory(settings), policy or settings.policy, overrides)
 
 
-def _one(path: Path, rules: Rules, team: str, *, as_json: bool) -> int:
+def _one(path: Path, rules: Rules, team: str, *, as_json: bool, every: bool) -> int:
     from acceptd import local
 
     local.kind_of(path)  # a wrong path must not first start a cell
@@ -80,7 +81,7 @@ def _one(path: Path, rules: Rules, team: str, *, as_json: bool) -> int:
     else:
         from acceptd.report.terminal import print_verdict
 
-        print_verdict(console(), report)
+        print_verdict(console(), report, every_finding=every)
     return EXIT_BY_VERDICT[report["verdict"]]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated, Final
@@ -32,7 +33,9 @@ JsonOption = Annotated[
 
 def console() -> Console:
     """Return the console for results (standard output)."""
-    return Console(highlight=False, soft_wrap=False)
+    # A pipe has no width to fold lines at; a person's terminal has.
+    width = None if sys.stdout.isatty() or os.environ.get("COLUMNS") else 240
+    return Console(highlight=False, width=width)
 
 
 def progress_console() -> Console:

@@ -84,7 +84,7 @@ def history(
     state: StateOption = None,
     json_: JsonOption = False,
 ) -> None:
-    """Print every release of one channel, newest last."""
+    """Print every release of one channel, newest first."""
     _names(model, channel)
     with _desk(state) as desk:
         rows = histories.history(desk.paths.state, desk.ledger, desk.keys, model, channel)
@@ -202,11 +202,15 @@ def revoke(
             terms=desk.terms,
         )
     out = console()
-    facts = _plain(done)
-    out.print(f"revoked {digest[:12]}: list number {facts.get('number')}", markup=False)
-    for name, value in facts.items():
-        if value and name not in {"number", "digest"}:
-            out.print(f"  {name}: {line(value)}", markup=False)
+    out.print(f"revoked {digest[:12]}: the list is number {done.number} now", markup=False)
+    for made in done.rollbacks:
+        name = f"{made.model_id} {made.channel}"
+        out.print(f"  {name} is now {made.number} ({made.bundle_digest[:12]})", markup=False)
+    for model, channel in done.stranded:
+        text = f"  {model} {channel} still names it: loaders refuse until another release is promoted"
+        out.print(text, markup=False)
+    for problem in done.problems:
+        out.print(f"  problem: {line(problem)}", markup=False)
 
 
 def _plain(row: Any) -> dict[str, Any]:

@@ -60,7 +60,7 @@ TABLE: Final[Table] = {
         "reject",
         "team",
         "The bundle has no bundle.toml, and the policy does not judge a bundle by an inferred one.",
-        "Add a bundle.toml at the top of the bundle; `acceptd bundle init` writes a first one.",
+        "Add a bundle.toml at the top of the bundle; docs/bundle.md has one to begin with.",
     ),
     "manifest/no-model": Code(
         "reject",

@@ -11,11 +11,10 @@ from acceptd.policy.names import Name
 
 
 class Profile(Table):
-    """A whole profile file. An empty ``interpreter`` is acceptd's own."""
+    """A whole profile file."""
 
     schema_: Annotated[Literal[1], Field(alias="schema")] = 1
     name: Name = "cpu"
-    interpreter: Annotated[str, Field(max_length=1024)] = ""
     providers: Annotated[list[str], Field(min_length=1, max_length=16)] = ["CPUExecutionProvider"]
     allow_cpu_fallback: bool = False
     intra_op_threads: Annotated[int, Field(ge=1, le=256)] = 1

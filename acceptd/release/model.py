@@ -38,7 +38,7 @@ class SessionOptions(Table):
     @classmethod
     def of(cls, profile: Profile, runtime_identity: str | None = None) -> SessionOptions:
         """Return the options that a profile means."""
-        kept = profile.model_dump(exclude={"schema_", "name", "interpreter"})
+        kept = profile.model_dump(exclude={"schema_", "name"})
         return cls(profile=profile.name, runtime_identity=runtime_identity, **kept)
 
 

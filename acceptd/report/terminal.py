@@ -78,7 +78,9 @@ def _print_findings(console: Console, report: Mapping[str, Any], unicode: bool, 
         console.print(Padding(table, (0, 0, 0, 2)), highlight=False)
     hidden = len(findings) - len(chosen) + int(report.get("withheld_findings", 0))
     if hidden:
-        more = f"{hidden} more finding{'s' if hidden > 1 else ''} in the full report"
+        local = str(report.get("submission", "")).startswith("check-")
+        where = "--all shows every one" if local else f"acceptd report {line(report.get('submission', ''), 60)}"
+        more = f"{hidden} more finding{'s' if hidden > 1 else ''}: {where}"
         console.print()
         console.print(Padding(Text(more, style="dim"), (0, 0, 0, 2)), highlight=False)
 
