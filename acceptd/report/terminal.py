@@ -35,10 +35,10 @@ def print_verdict(console: Console, report: Mapping[str, Any], *, every_finding:
     if report.get("bundle_version"):
         head.append(f" {line(report['bundle_version'], 64)}", style="default not bold")
     console.print(head, highlight=False)
-    console.print(Padding(_text(report["reason"], unicode), (0, 0, 0, 2)), highlight=False)
+    console.print(Padding(_text(report["reason"], unicode), (0, 0, 0, 2), expand=False), highlight=False)
     _print_findings(console, report, unicode, every_finding)
     console.print()
-    console.print(Padding(_facts(report, unicode), (0, 0, 0, 2)), highlight=False)
+    console.print(Padding(_facts(report, unicode), (0, 0, 0, 2), expand=False), highlight=False)
 
 
 def one_line(report: Mapping[str, Any]) -> str:
@@ -75,14 +75,14 @@ def _print_findings(console: Console, report: Mapping[str, Any], unicode: bool, 
             arrow = "→" if unicode else "->"
             table.add_row("", Text.assemble((f"{arrow} ", "green"), _text(finding["remedy"], unicode, "green")))
         console.print()
-        console.print(Padding(table, (0, 0, 0, 2)), highlight=False)
+        console.print(Padding(table, (0, 0, 0, 2), expand=False), highlight=False)
     hidden = len(findings) - len(chosen) + int(report.get("withheld_findings", 0))
     if hidden:
         local = str(report.get("submission", "")).startswith("check-")
         where = "--all shows every one" if local else f"acceptd report {line(report.get('submission', ''), 60)}"
         more = f"{hidden} more finding{'s' if hidden > 1 else ''}: {where}"
         console.print()
-        console.print(Padding(Text(more, style="dim"), (0, 0, 0, 2)), highlight=False)
+        console.print(Padding(Text(more, style="dim"), (0, 0, 0, 2), expand=False), highlight=False)
 
 
 def _facts(report: Mapping[str, Any], unicode: bool) -> Table:
