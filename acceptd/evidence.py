@@ -365,7 +365,7 @@ class OutputStats(Evidence):
     set: str
     model: str
     output: str
-    against: Literal["golden", "repeat", "unoptimised", "row"]
+    against: Literal["golden", "repeat", "unoptimised", "probe", "row"]
     comparable: bool
     note: str = ""
     n: int = 0

@@ -65,6 +65,9 @@ def pair(
                     pairs += _runs(manifest, model, golden, case, other[golden.name], contract, policy)
         for name in (golden.name for golden in goldens if golden.name in first and golden.name in second):
             pairs += _repeats(model, first[name], second[name])
+        if manifest.declared:
+            fed = {golden.name for golden in goldens}
+            pairs += _probes(model, {name: case for name, case in first.items() if name not in fed})
         if model.inputs:
             groups += _groups(model, goldens, first)
     return CompareTask(pairs=pairs, groups=groups, problems=problems)
@@ -145,6 +148,19 @@ def _repeats(model: ModelSpec, first: Case, second: Case) -> Iterator[Pair]:
     other = _outputs(model, second)
     for name, value in _outputs(model, first).items():
         yield _pair(model, first.set, name, "repeat", value, other.get(name), 0.0, 0.0, "values")
+
+
+def _probes(model: ModelSpec, probes: dict[str, Case]) -> Iterator[Pair]:
+    """Probabilities must be probabilities on every input inside the declared domain, not on goldens alone.
+
+    No value is expected, so each output stands against itself. What is not finite has a finding of its own.
+    """
+    wanted = {output.name for output in model.outputs if output.kind == "probabilities"}
+    for name, case in probes.items():
+        if case.in_domain and case.finite is not False:
+            for output, value in _outputs(model, case).items():
+                if output in wanted:
+                    yield _pair(model, name, output, "probe", value, value, 0.0, 0.0, "probabilities")
 
 
 def _pair(

@@ -9,7 +9,7 @@ from pydantic import Field
 from acceptd.evidence import Evidence, Problem, ValueRef
 
 Kind = Literal["values", "logits", "probabilities"]
-Against = Literal["golden", "repeat", "unoptimised", "row"]
+Against = Literal["golden", "repeat", "unoptimised", "probe", "row"]
 
 
 class Slice(Evidence):
@@ -20,7 +20,7 @@ class Slice(Evidence):
 
 
 class Pair(Evidence):
-    """One output to be compared. ``got`` None: the run gave no such output.
+    """One output to be compared. ``got`` None: the run gave no such output. A probe's stands against itself.
 
     ``kind`` says what rows along the last axis mean: ``logits`` and ``probabilities`` have a top
     class, ``probabilities`` lie in [0, 1] and sum to 1.

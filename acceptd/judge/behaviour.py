@@ -145,7 +145,7 @@ def shape_fault(
 
 
 def comparisons(manifest: Manifest, rows: Sequence[OutputStats], insensitive: Sequence[str]) -> Iterator[Finding]:
-    """Yield what repeats, the run without optimisation, and constant outputs say."""
+    """Yield what repeats, the run without optimisation, probes and constant outputs say."""
     kinds = {(model.name, output.name): output.kind for model in manifest.models for output in model.outputs}
     for row in rows:
         where = f"{row.model}: {row.set}: {row.output}"
@@ -158,6 +158,9 @@ def comparisons(manifest: Manifest, rows: Sequence[OutputStats], insensitive: Se
         if row.against == "repeat" and (not row.comparable or row.exceeding):
             message = row.note or f"{row.exceeding} of {row.n} elements differ between two runs on one input"
             yield make("behaviour/nondeterministic", "compare", where, message, shows)
+        elif row.against == "probe" and row.comparable and row.range_violations:
+            message = f"{row.range_violations} values outside [0, 1] or rows whose sum is not 1 within 1e-4"
+            yield make("behaviour/probe-not-probabilities", "compare", where, message, {"n": row.n})
         elif row.against == "unoptimised":
             if row.comparable and row.top1_mismatches and kinds.get((row.model, row.output)) in RANKED:
                 message = f"{row.top1_mismatches} of {row.top1_total} rows change their top class"

@@ -128,6 +128,13 @@ TABLE: Final[Table] = {
         "An input inside the declared ranges gave an output that is not finite.",
         "Narrow the declared ranges, or guard the divisions and logarithms.",
     ),
+    "behaviour/probe-not-probabilities": Code(
+        "reject",
+        "team",
+        "An input inside the declared ranges gave probabilities outside [0, 1], or rows that do not sum to 1; "
+        "the loader would refuse the answer.",
+        'End the model in a Softmax on every path, or declare kind = "logits" or "values".',
+    ),
     "behaviour/unoptimised-failed": Code(
         "warn",
         "team",

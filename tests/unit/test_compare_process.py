@@ -7,6 +7,7 @@ import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from acceptd.compare.client import Comparer
 from acceptd.compare.pairing import EXPECTED, INPUTS, outputs_key, pair
 from acceptd.compare.task import CompareTask, Pair, Slice
 from acceptd.errors import InternalError
-from acceptd.evidence import TensorRef
+from acceptd.evidence import Case, Named, TensorRef
 from acceptd.policy.policy import Policy
 from tests import judge_world as world
 
@@ -163,6 +164,24 @@ def test_goldens_repeats_and_the_run_without_optimisation_are_paired() -> None:
     assert first is not None
     assert first[0].file == INPUTS
     assert found.problems == []
+
+
+def test_probabilities_of_finite_probes_inside_the_domain_stand_against_themselves() -> None:
+    named = [Named(name="probabilities", value=world.ref())]
+    probes = [
+        Case(set=f"probe:{name}", repeat=0, outputs=named, in_domain=inside, finite=finite)
+        for name, inside, finite in (("high", True, True), ("nan", False, True), ("low", True, False))
+    ]
+    run = world.run(cases=[*world.golden_cases(), *probes])
+    found = pair(world.a_manifest(), None, Policy(), world.vectors().vectors, [run])
+    (own,) = [one for one in found.pairs if one.against == "probe"]
+    assert (own.set, own.kind, own.expected) == ("probe:high", "probabilities", own.got)
+
+    def values(document: dict[str, Any]) -> None:
+        document["models"][0]["outputs"][0]["kind"] = "values"
+
+    found = pair(world.a_manifest(values), None, Policy(), world.vectors().vectors, [run])
+    assert "probe" not in {one.against for one in found.pairs}
 
 
 def test_what_the_run_did_not_give_is_paired_with_nothing() -> None:

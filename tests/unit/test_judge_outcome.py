@@ -166,6 +166,12 @@ def test_a_probe_that_is_not_finite_warns_inside_the_ranges() -> None:
     assert (judged.verdict, world.codes(judged, "warn")) == ("accepted", ["behaviour/probe-non-finite"])
 
 
+def test_a_probe_whose_probabilities_are_none_is_rejected() -> None:
+    told = parity(set="probe:high", against="probe", range_violations=1)
+    assert told == ("rejected", ["behaviour/probe-not-probabilities"])
+    assert parity(set="probe:high", against="probe") == ("accepted", [])
+
+
 def test_a_model_that_only_runs_optimised_is_told() -> None:
     from acceptd.evidence import Refused
 
