@@ -44,6 +44,13 @@ TABLE: Final[Table] = {
         "A model has no golden vectors; only its structure and its ability to run were judged.",
         "Add at least one golden set with inputs and expected outputs.",
     ),
+    "vectors/output-unchecked": Code(
+        "hold",
+        "team",
+        "No golden set has an expected value of an output, so nothing shows that it computes what it should. "
+        "Where goldens are not required it is only told.",
+        "Add output_N.pb of this output to at least one set, or remove the output from the model.",
+    ),
     "vectors/pattern-empty": Code(
         "reject",
         "team",
@@ -59,7 +66,7 @@ TABLE: Final[Table] = {
     "vectors/smoke-only": Code(
         "info",
         "team",
-        "A golden set has inputs but no expected output: it runs, compares nothing and counts as no golden.",
+        "A golden set has inputs but no expected output: it compares nothing and counts as no golden.",
         "Add output_N.pb files if the set is meant as a golden.",
     ),
     "vectors/tolerance-invalid": Code(

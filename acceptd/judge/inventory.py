@@ -59,7 +59,7 @@ class Inventory:
     others: tuple[str, ...]
     sets: tuple[SetFiles, ...]
     smoke: tuple[str, ...]
-    """Vector directories with inputs but no expected output: they run, compare nothing, count as no golden."""
+    """Vector directories with inputs but no expected output: they compare nothing, count as no golden."""
     empty_patterns: tuple[tuple[str, str], ...]
     """(model, pattern) that matched nothing."""
     overlaps: tuple[str, ...]
@@ -243,6 +243,8 @@ def _smoke(paths: Sequence[str]) -> tuple[str, ...]:
         match = _NUMBERED.fullmatch(file)
         if match and head:
             seen.setdefault(head, set()).add(match[1])
+        elif head and file in {"inputs.npz", "outputs.npz"}:
+            seen.setdefault(head, set()).add(file.removesuffix("s.npz"))
     return tuple(sorted((head for head, kinds in seen.items() if kinds == {"input"}), key=_bytes))
 
 

@@ -101,6 +101,9 @@ def goldens(manifest: Manifest, inventory: Inventory, policy: Policy) -> Iterato
     for name, pattern in inventory.empty_patterns:
         message = f"no golden set matches {pattern!r}"
         yield make("vectors/pattern-empty", "vectors", f"models.{name}.vectors: {pattern}", message)
+    for directory in inventory.smoke:
+        message = "inputs without an expected output: nothing is compared"
+        yield make("vectors/smoke-only", "vectors", directory, message)
     owners = {one.model for one in inventory.sets}
     for model in manifest.models:
         if model.name not in owners:
@@ -113,13 +116,14 @@ def goldens(manifest: Manifest, inventory: Inventory, policy: Policy) -> Iterato
                 yield make("vectors/self-made", "vectors", where, f"origin is {spec.origin!r}")
 
 
-def decoded(manifest: Manifest, inventory: Inventory, vectors: Vectors) -> Iterator[Finding]:
+def decoded(manifest: Manifest, inventory: Inventory, vectors: Vectors, policy: Policy) -> Iterator[Finding]:
     """Yield what the ``vectors`` job shows; the trusted side knows which sets there must be."""
     for problem in vectors.problems:
         yield from_job_vectors(problem.code, problem.where, problem.message)
     models = {model.name: model for model in manifest.models}
     ordered = {(one.model, one.name): one for one in inventory.sets}
     seen: set[tuple[str, str]] = set()
+    covered: dict[str, set[str]] = {}
     for golden in vectors.sets:
         where = f"{golden.model}: {golden.name}"
         key = (golden.model, golden.name)
@@ -128,17 +132,36 @@ def decoded(manifest: Manifest, inventory: Inventory, vectors: Vectors) -> Itera
             yield make("sandbox/protocol-violation", "vectors", where, message)
             continue
         seen.add(key)
+        names = expected_names(golden, models[golden.model])
         files = ordered[key].files
         if files and golden.expected and len(golden.expected) != sum(is_output(path) for path in files):
             message = f"{len(golden.expected)} expected values, but the set has another number of output files"
             yield make("sandbox/protocol-violation", "vectors", where, message)
         elif not golden.expected:
             yield make("vectors/empty-set", "vectors", where, "the set has no expected output")
-        elif expected_names(golden, models[golden.model]) is None:
+        elif names is not None:
+            covered.setdefault(golden.model, set()).update(names)
+        else:
             message = "expected values cannot be assigned to outputs by name or by position"
-            names = [named.name for named in golden.expected][:16]
-            shows = {"expected": names, "outputs": [one.name for one in models[golden.model].outputs][:16]}
+            given = [named.name for named in golden.expected][:16]
+            shows = {"expected": given, "outputs": [one.name for one in models[golden.model].outputs][:16]}
             yield make("vectors/unpaired", "vectors", where, message, shows)
+    if manifest.declared:
+        for name, expected in covered.items():
+            yield from _unchecked(models[name], expected, policy)
+
+
+def _unchecked(model: ModelSpec, covered: set[str], policy: Policy) -> Iterator[Finding]:
+    """An output that no golden set expects may give anything; that is a hold where goldens are required."""
+    for output in model.outputs:
+        if output.name not in covered:
+            finding = make(
+                "vectors/output-unchecked",
+                "vectors",
+                f"{model.name}: {output.name}",
+                "no golden set has an expected value of this output",
+            )
+            yield finding if policy.vectors.required else finding.model_copy(update={"severity": "warn"})
 
 
 def from_job_vectors(code: str, where: str, message: str) -> Finding:

@@ -119,7 +119,7 @@ def _before_run(
     yield from parity.goldens(manifest, inventory, policy)
     vectors = jobs.last("vectors")
     if vectors is not None and vectors.vectors is not None:
-        yield from parity.decoded(manifest, inventory, vectors.vectors)
+        yield from parity.decoded(manifest, inventory, vectors.vectors, policy)
         yield from parity.capped(manifest, vectors.vectors, contract, policy)
 
 
