@@ -21,8 +21,14 @@ def placement(record: JobRecord, profile: Profile) -> Iterator[Finding]:
     counts: dict[str, int] = {}
     for node in record.placement.nodes:
         counts[node.provider] = counts.get(node.provider, 0) + node.count
-    shows = {"requested": list(profile.providers), "nodes": dict(sorted(counts.items()))}
     session = list(record.schema_.providers) if record.schema_ is not None else []
+    shows = {
+        "requested": list(profile.providers),
+        "requested_provider": profile.providers[0],
+        "selected_provider": session[0] if session else None,
+        "used_cpu_fallback": bool(counts.get(CPU)) and CPU not in profile.providers,
+        "nodes": dict(sorted(counts.items())),
+    }
     strangers = sorted({*counts, *session} - set(profile.providers))
     for provider in strangers:
         told = f"{counts.get(provider, 0)} nodes on {provider}; asked for {', '.join(profile.providers)}"
