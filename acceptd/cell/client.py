@@ -297,9 +297,10 @@ class Cell:
             ):
                 # The exit code of a missing wall, from a job whose walls all stood: a lie.
                 record = record.model_copy(update={"ending": "violation", "cause": "protocol"})
-            # Forks share one address layout: after a crash by signal it must be a new one.
-            healthy = (
-                record.ending not in {"crash", "violation"} and record.cause != "SIGKILL that acceptd did not send"
+            # Forks share one address layout: after a crash by signal it must be a new one. And a job that
+            # is lost without our doing may have died with its parent: the retry must not meet a dead one.
+            healthy = record.ending not in {"crash", "violation"} and (
+                record.ending != "lost" or bool(seen.killed_for)
             )
             return record
         finally:
