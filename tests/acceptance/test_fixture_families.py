@@ -1,4 +1,4 @@
-"""The families of the evidence classifier through the real rooms: batch, ties, outputs, digests, drift, providers."""
+"""The fixture's families through the real rooms: batch, ties, outputs, digests, drift, providers."""
 
 from __future__ import annotations
 
@@ -37,9 +37,7 @@ def with_batch(path: Path, rows: int) -> Path:
     classifier.write_bundle(path, sets=2)
     features = np.full((rows, 4), 0.25, np.float32)
     expected = classifier.oracle(features)["probabilities"] if rows else np.zeros((0, 3))
-    write_set(
-        path / "test_data_set_2", [("features", features)], [("probabilities", expected.astype(np.float32))]
-    )
+    write_set(path / "test_data_set_2", [("features", features)], [("probabilities", expected.astype(np.float32))])
     return path
 
 
@@ -108,7 +106,9 @@ def test_two_values_for_three_labels_are_refused(width: int | str, place: Desk, 
 
 def test_probabilities_that_fail_on_a_probe_alone_are_refused(place: Desk, tmp_path: Path) -> None:
     bundle = write_table(tmp_path / "b", GOOD_ROW, (0.5, 0.25, 0.25), (0.4, 0.4, 0.4))
-    shutil.rmtree(bundle / "test_data_set_2")  # the last row is inside the declared range, and no golden asks for it
+    shutil.rmtree(
+        bundle / "test_data_set_2"
+    )  # the last row is inside the declared range, and no golden asks for it
     report = place.check(bundle)
     assert report["verdict"] == "rejected"
     assert codes(report, "reject") == {"behaviour/probe-not-probabilities"}
@@ -133,7 +133,9 @@ REFUSED_IN_MANIFEST: dict[str, Callable[[dict[str, Any]], object]] = {
     "empty-label-version": lambda document: document["labels"].update(schema_version=""),
     "empty-bundle-version": lambda document: document["bundle"].update(version=""),
     "lock-63-hex": lambda document: document.update(files={"model.onnx": {"size": 309, "sha256": SHA[:63]}}),
-    "lock-upper-case": lambda document: document.update(files={"model.onnx": {"size": 309, "sha256": SHA.upper()}}),
+    "lock-upper-case": lambda document: document.update(
+        files={"model.onnx": {"size": 309, "sha256": SHA.upper()}}
+    ),
 }
 
 
@@ -203,9 +205,7 @@ def test_a_permitted_fallback_says_what_was_asked_for_and_what_ran(place: Desk, 
 # -- identity: receipts of inferences are in tests/unit/test_loader_session.py
 
 
-def test_the_same_bytes_have_one_identity_and_another_label_order_has_another(
-    place: Desk, tmp_path: Path
-) -> None:
+def test_the_same_bytes_have_one_identity_and_another_label_order_has_another(place: Desk, tmp_path: Path) -> None:
     first, second = (place.check(classifier.write_bundle(tmp_path / name, sets=2)) for name in ("a", "b"))
     for key in ("bundle_digest", "policy_digest", "runtime"):
         assert first[key] == second[key]
