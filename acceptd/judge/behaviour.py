@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from acceptd.evidence import Case, JobRecord, Named, OutputStats, SequenceRef, TensorRef, Vectors
 from acceptd.judge.finding import Finding
+from acceptd.judge.interface import shape_fault
 from acceptd.judge.jobs import place
-from acceptd.judge.parity import RANKED
+from acceptd.judge.parity import RANKED, fed
 from acceptd.judge.stages import required_cases
 from acceptd.judge.words import from_job, make
 from acceptd.policy.manifest import DimBounds, Manifest, ModelSpec, OutputSpec
@@ -72,14 +73,11 @@ def _golden_sizes(model: ModelSpec, vectors: Vectors | None) -> dict[str, dict[s
     for golden in vectors.sets if vectors is not None else []:
         if golden.model != model.name:
             continue
-        inputs = {value.name: value for value in model.inputs}
         bound: dict[str, int] = {}
-        for index, named in enumerate(golden.inputs):
-            spec = inputs.get(named.name) or (model.inputs[index] if index < len(model.inputs) else None)
-            if spec is not None and spec.shape is not None and isinstance(named.value, TensorRef):
-                for dim, size in zip(spec.shape, named.value.shape, strict=False):
-                    if isinstance(dim, str) and dim != "?":
-                        bound.setdefault(dim, size)
+        for spec, value in fed(golden, model):
+            for dim, size in zip(spec.shape or (), value.shape, strict=False):
+                if isinstance(dim, str) and dim != "?":
+                    bound.setdefault(dim, size)
         result[golden.name] = bound
     return result
 
@@ -123,25 +121,6 @@ def _output(
     if fault:
         shows = {"declared": list(output.shape), "got": list(value.shape)}
         yield make("behaviour/output-shape", "run", where, fault, shows)
-
-
-def shape_fault(
-    declared: Sequence[int | str], got: Sequence[int], dims: dict[str, DimBounds], bound: dict[str, int]
-) -> str:
-    """Return how a real shape breaks the declared one, or an empty string. Binds names in ``bound``."""
-    if len(declared) != len(got):
-        return f"declared is rank {len(declared)}, the run gave rank {len(got)}"
-    for axis, (dim, size) in enumerate(zip(declared, got, strict=True)):
-        if isinstance(dim, int):
-            if dim != size:
-                return f"axis {axis} is declared {dim}, the run gave {size}"
-        elif dim != "?":
-            limits = dims.get(dim)
-            if limits is not None and not limits.min <= size <= limits.max:
-                return f"axis {axis} ({dim}) is {size}, outside {limits.min} to {limits.max}"
-            if bound.setdefault(dim, size) != size:
-                return f"axis {axis} ({dim}) is {size}; elsewhere in the same run {dim} is {bound[dim]}"
-    return ""
 
 
 def comparisons(manifest: Manifest, rows: Sequence[OutputStats], insensitive: Sequence[str]) -> Iterator[Finding]:

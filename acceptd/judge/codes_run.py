@@ -25,6 +25,12 @@ TABLE: Final[Table] = {
         "The numbered golden files of a set are not 0, 1, 2, ... without a gap, so positions are not known.",
         "Number input_N.pb and output_N.pb from 0 without gaps.",
     ),
+    "vectors/input-shape": Code(
+        "reject",
+        "team",
+        "A golden input has another shape than declared, or a size outside [dims]: the loader would refuse it.",
+        "Declare the bounds that the model is meant for, or keep the golden inputs inside them.",
+    ),
     "vectors/insensitive": Code(
         "hold",
         "team",

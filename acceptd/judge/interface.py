@@ -149,3 +149,22 @@ def _port(agreed: Port, found: Port, rule: DimRule) -> Iterator[Difference]:
     codes = {rule(left, right) for left, right in zip(agreed.shape, found.shape, strict=True)} - {""}
     for code in sorted(codes):
         yield Difference(code, name, list(agreed.shape), list(found.shape))
+
+
+def shape_fault(
+    declared: Sequence[int | str], got: Sequence[int], dims: dict[str, DimBounds], bound: dict[str, int]
+) -> str:
+    """Return how a real shape breaks the declared one, or an empty string. Binds names in ``bound``."""
+    if len(declared) != len(got):
+        return f"declared is rank {len(declared)}, it has rank {len(got)}"
+    for axis, (dim, size) in enumerate(zip(declared, got, strict=True)):
+        if isinstance(dim, int):
+            if dim != size:
+                return f"axis {axis} is declared {dim}, it has {size}"
+        elif dim != "?":
+            limits = dims.get(dim)
+            if limits is not None and not limits.min <= size <= limits.max:
+                return f"axis {axis} ({dim}) is {size}, outside {limits.min} to {limits.max}"
+            if bound.setdefault(dim, size) != size:
+                return f"axis {axis} ({dim}) is {size}; elsewhere in the same run {dim} is {bound[dim]}"
+    return ""

@@ -10,10 +10,11 @@ from typing import Any
 from acceptd.evidence import OutputStats, TensorRef, Vectors, VectorSet
 from acceptd.judge.finding import Finding
 from acceptd.judge.infer import TOLERANCE as INFERRED
+from acceptd.judge.interface import shape_fault
 from acceptd.judge.inventory import Inventory, is_output
 from acceptd.judge.words import from_job, make
 from acceptd.policy.contract import Contract
-from acceptd.policy.manifest import Manifest, ModelSpec, OutputSpec, Tolerance
+from acceptd.policy.manifest import InputSpec, Manifest, ModelSpec, OutputSpec, Tolerance
 from acceptd.policy.policy import Policy
 
 BFLOAT16_RTOL = 2.0**-6
@@ -94,6 +95,15 @@ def expected_names(golden: VectorSet, model: ModelSpec) -> list[str] | None:
     return outputs[: len(names)]
 
 
+def fed(golden: VectorSet, model: ModelSpec) -> Iterator[tuple[InputSpec, TensorRef]]:
+    """Yield the tensors of a golden set with the inputs that they feed: by name, else by position."""
+    inputs = {value.name: value for value in model.inputs}
+    for index, named in enumerate(golden.inputs):
+        spec = inputs.get(named.name) or (model.inputs[index] if index < len(model.inputs) else None)
+        if spec is not None and isinstance(named.value, TensorRef):
+            yield spec, named.value
+
+
 def goldens(manifest: Manifest, inventory: Inventory, policy: Policy) -> Iterator[Finding]:
     """Yield what is wrong with the golden sets before any of them is read."""
     for path in inventory.overlaps:
@@ -132,6 +142,8 @@ def decoded(manifest: Manifest, inventory: Inventory, vectors: Vectors, policy: 
             yield make("sandbox/protocol-violation", "vectors", where, message)
             continue
         seen.add(key)
+        if manifest.declared:
+            yield from _outside(golden, models[golden.model], manifest, where)
         names = expected_names(golden, models[golden.model])
         files = ordered[key].files
         if files and golden.expected and len(golden.expected) != sum(is_output(path) for path in files):
@@ -149,6 +161,16 @@ def decoded(manifest: Manifest, inventory: Inventory, vectors: Vectors, policy: 
     if manifest.declared:
         for name, expected in covered.items():
             yield from _unchecked(models[name], expected, policy)
+
+
+def _outside(golden: VectorSet, model: ModelSpec, manifest: Manifest, where: str) -> Iterator[Finding]:
+    """The runtime takes any batch silently; the loader will not, so a golden may not need one either."""
+    bound: dict[str, int] = {}
+    for spec, value in fed(golden, model):
+        fault = shape_fault(spec.shape, value.shape, manifest.dims, bound) if spec.shape is not None else ""
+        if fault:
+            shows = {"declared": list(spec.shape or ()), "got": list(value.shape)}
+            yield make("vectors/input-shape", "vectors", f"{where}: {spec.name}", fault, shows)
 
 
 def _unchecked(model: ModelSpec, covered: set[str], policy: Policy) -> Iterator[Finding]:

@@ -215,6 +215,29 @@ def test_requested_and_actual_provider() -> None:
     assert placed(cuda, CUDAExecutionProvider=3) == []
 
 
+@pytest.mark.parametrize(
+    ("shape", "fault"),
+    [([0, 4], "is 0, outside"), ([33, 4], "is 33, outside"), ([1, 5], "declared 4"), ([4], "rank")],
+)
+def test_a_golden_input_that_the_loader_would_refuse(shape: list[int], fault: str) -> None:
+    named = Named(name="", value=world.ref().model_copy(update={"shape": shape}))
+    frame = {"sets": [one.model_dump() for one in world.vector_sets(inputs=[named.model_dump()])], "problems": []}
+    judged = world.verdict(world.submission([world.vectors(vectors=frame)]))
+    (first, *_) = [one for one in judged.findings if one.code == "vectors/input-shape"]
+    assert (judged.verdict, fault in first.message) == ("rejected", True)
+
+
+def test_an_output_that_no_golden_expects_holds_where_goldens_are_required() -> None:
+    def second(document: dict[str, Any]) -> None:
+        outputs = document["models"][0]["outputs"]
+        outputs.append({"name": "logits", "dtype": "float32", "shape": ["batch", 3]})
+
+    relaxed = Policy.model_validate({"schema": 1, "vectors": {"required": False}})
+    for policy, severity in ((Policy(), "hold"), (relaxed, "warn")):
+        judged = world.verdict(world.submission(), manifest=world.a_manifest(second), policy=policy)
+        assert "vectors/output-unchecked" in world.codes(judged, severity)
+
+
 def test_a_problem_of_a_golden_set_carries_its_own_code() -> None:
     frame = {"sets": [one.model_dump() for one in world.vector_sets()]}
     problem = Problem(code="vectors/type-mismatch", where="test_data_set_0", message="float64")
