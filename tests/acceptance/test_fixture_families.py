@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper
 
 from examples import evidence_classifier as classifier
 from examples.bundle_text import write_set
 from examples.evidence_classifier import DRIFTS, LABELS, Variant
-from tests.bench_world import Desk, desk, rewrite, write_table
+from tests.bench_world import Desk, build, desk, rewrite, write_model, write_table
 from tests.world import codes
 
 pytestmark = pytest.mark.acceptance
@@ -51,9 +52,32 @@ def test_a_batch_inside_the_bounds_passes(rows: int, place: Desk, tmp_path: Path
 def test_a_batch_outside_the_bounds_is_refused(rows: int, place: Desk, tmp_path: Path) -> None:
     report = place.check(with_batch(tmp_path / "b", rows))
     assert report["verdict"] == "rejected"
-    (one, *_) = [one for one in report["findings"] if one["code"] == "behaviour/output-shape"]
-    assert "test_data_set_2" in one["where"]
+    (one,) = [one for one in report["findings"] if one["severity"] == "reject"]
+    assert (one["code"], one["where"]) == ("vectors/input-shape", "main: test_data_set_2: features")
     assert f"is {rows}, outside 1 to 32" in one["message"]
+    assert "run" not in {job["kind"] for job in report["resources"]["jobs"]}
+
+
+def test_a_batch_that_no_output_shows_is_refused_too(place: Desk, tmp_path: Path) -> None:
+    raw = build(
+        [helper.make_node("ReduceMax", ["features"], ["peaks"], axes=[0], keepdims=0)],
+        {"features": (TensorProto.FLOAT, ["batch", 4])},
+        {"peaks": (TensorProto.FLOAT, [4])},
+    )
+    verdicts = {}
+    for rows in (32, 33):
+        first = np.linspace(0, 1, rows * 4, dtype=np.float32).reshape(rows, 4)
+        bundle = write_model(
+            tmp_path / str(rows),
+            raw,
+            [({"features": one}, {"peaks": one.max(axis=0)}) for one in (first, first / 2)],
+            dims={"batch": {"min": 1, "max": 32}},
+            inputs=[{"name": "features", "dtype": "float32", "shape": ["batch", 4], "range": [0.0, 1.0]}],
+            outputs=[{"name": "peaks", "dtype": "float32", "shape": [4]}],
+        )
+        report = place.check(bundle)
+        verdicts[rows] = (report["verdict"], codes(report, "reject"))
+    assert verdicts == {32: ("accepted", set()), 33: ("rejected", {"vectors/input-shape"})}
 
 
 # -- ties: that the label is `accept` is in tests/unit/test_loader_session.py
