@@ -61,8 +61,9 @@ class Notice:
 class Inbox:
     """Watches ``root/<team>/``; calls ``on_ready(claim)`` from its own thread for each drop that it claims.
 
-    ``on_ready`` must be quick and should not raise; a claim whose callback failed stays in place and
-    is returned by :meth:`leftovers` at the next start. ``on_notice`` is told once per place.
+    ``on_ready`` must be quick and should not raise; a claim whose callback failed (a full disk) stays in
+    place, is handed over again at the next scan, and is returned by :meth:`leftovers` at the next start.
+    ``on_notice`` is told once per place.
     """
 
     def __init__(
@@ -81,6 +82,7 @@ class Inbox:
         self._thread = threading.Thread(target=self._run, name="inbox", daemon=True)
         self._candidates: dict[tuple[str, bytes], Candidate] = {}
         self._due: dict[tuple[str, bytes], float] = {}
+        self._not_taken: list[Claim] = []
         self._told: set[tuple[str, str, str]] = set()
         self._paused = threading.Event()
         self._log = structlog.get_logger("acceptd.inbox")
@@ -150,6 +152,9 @@ class Inbox:
             self._look_at_due()
 
     def _scan_all(self) -> None:
+        again, self._not_taken = self._not_taken, []
+        for claim in again:
+            self._hand_over(claim)
         try:
             teams = self._teams()
         except OSError as error:
@@ -258,8 +263,11 @@ class Inbox:
     def _hand_over(self, claim: Claim) -> None:
         try:
             self._on_ready(claim)
-        except Exception:  # noqa: BLE001 - the watch must go on; the claim is found again at the next start
-            self._log.exception("hand-over failed", team=claim.team, submission=claim.id)
+        except Exception as error:  # noqa: BLE001 - the watch must go on; the claim is handed over again
+            self._not_taken.append(claim)
+            self._log.error(
+                "hand-over failed", team=claim.team, submission=claim.id, error=f"{type(error).__name__}: {error}"
+            )
 
     def _teams(self) -> list[str]:
         """Return the team directories; only the operator makes them, and only valid names count."""

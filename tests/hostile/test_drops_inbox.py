@@ -292,6 +292,31 @@ def test_a_callback_that_fails_does_not_end_the_watch(tmp_path: Path) -> None:
     assert [claim.kind for claim in again.leftovers()] == ["directory", "directory"]
 
 
+def test_a_claim_that_nobody_took_is_handed_over_again(tmp_path: Path) -> None:
+    root = tmp_path / "inbox"
+    (root / "mosaic" / "v1").mkdir(parents=True)
+    seen: queue.Queue[Claim] = queue.Queue()
+    full = [True]
+
+    def take(claim: Claim) -> None:
+        seen.put(claim)
+        if full:
+            full.clear()
+            raise OSError("the disk is full")
+
+    inbox = Inbox(root, InboxSettings(settle_seconds=0.0, rescan_seconds=LONG), take)
+    inbox.start()
+    try:
+        first = seen.get(timeout=WAIT)
+        inbox.rescan()
+        assert seen.get(timeout=WAIT) == first
+        inbox.rescan()
+        (root / "mosaic" / "v2").mkdir()
+        assert seen.get(timeout=WAIT).name == "v2"
+    finally:
+        inbox.stop()
+
+
 def test_while_paused_nothing_is_claimed_and_nothing_is_lost(desk: Desk) -> None:
     (desk.root / "mosaic" / "v1").mkdir()
     inbox = Inbox(desk.root, InboxSettings(settle_seconds=0.0), desk.claims.put, desk.notices.put)
