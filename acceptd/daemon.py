@@ -6,7 +6,9 @@ the cell and the comparer do (a test looks at a running daemon's modules).
 
 from __future__ import annotations
 
+import contextlib
 import os
+import queue
 import shutil
 import signal
 import threading
@@ -58,18 +60,16 @@ class Daemon:
     def __init__(self, paths: Paths, settings: Settings) -> None:
         self.paths = paths
         self.settings = settings
-        self._stopping = threading.Event()
-        self._wake = threading.Event()
-        self._reload = threading.Event()
+        # `put` is written in C and may interrupt itself: the only thing that a signal handler here does.
+        self._words: queue.SimpleQueue[int] = queue.SimpleQueue()
         self._rules_lock = threading.Lock()
         self._rules = load_rules(policies_directory(settings), settings.policy)
         self._paused = False
         self.ready = threading.Event()
 
-    def stop(self, *_: object) -> None:
+    def stop(self) -> None:
         """Stop taking drops, let what runs finish, return from :meth:`run`."""
-        self._stopping.set()
-        self._wake.set()
+        self._words.put(signal.SIGTERM)
 
     def rules(self) -> Rules:
         """Return the rules in force; reloaded on SIGHUP."""
@@ -78,14 +78,12 @@ class Daemon:
 
     def install_signals(self) -> None:
         """SIGTERM and SIGINT stop, SIGHUP reloads the policy. Only from the main thread."""
-        signal.signal(signal.SIGTERM, self.stop)
-        signal.signal(signal.SIGINT, self.stop)
-        signal.signal(signal.SIGHUP, self.reload)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, self._words.put)  # type: ignore[arg-type] # the frame is taken for `block`
 
-    def reload(self, *_: object) -> None:
+    def reload(self) -> None:
         """Load the policy again soon; a policy that is refused changes nothing."""
-        self._reload.set()
-        self._wake.set()
+        self._words.put(signal.SIGHUP)
 
     def run(self, on_ready: Callable[[], None] = lambda: None) -> None:
         """Work until stopped.
@@ -101,11 +99,11 @@ class Daemon:
             self.ready.set()
             log.info("ready", state=str(self.paths.state), policy=self.rules().policy_digest)
             on_ready()
-            while not self._stopping.is_set():
-                self._wake.wait(HOUSEKEEPING_SECONDS)
-                self._wake.clear()
-                if not self._stopping.is_set():
-                    self._housekeeping(rooms)
+            while not (words := self._listen()) & {signal.SIGTERM, signal.SIGINT}:
+                if signal.SIGHUP in words:
+                    self._guarded(self._reload_rules, rooms)
+                for duty in (self._watch_space, self._offer_again, self._keep_releases):
+                    self._guarded(duty, rooms)
             log.info("stopping", active=rooms.workers.active, waiting=rooms.workers.depth)
             rooms.inbox.stop()
             rooms.workers.stop()
@@ -217,21 +215,37 @@ class Daemon:
         except AcceptdError as trouble:
             log.error("cannot count it", submission=task.id, error=str(trouble))  # noqa: TRY400 - no traceback wanted
 
-    def _housekeeping(self, rooms: _Rooms) -> None:
-        if self._reload.is_set():
-            self._reload.clear()
-            self._reload_rules(rooms)
-        self._watch_space(rooms)
-        for row in rooms.queue.pending():  # what failed or did not fit into the queue
-            self._offer(rooms, row.id, row.team)
+    def _listen(self) -> set[int]:
+        """Wait until a signal comes or housekeeping is due; return all signals that came, each once."""
+        words = set()
+        with contextlib.suppress(queue.Empty):
+            words.add(self._words.get(timeout=HOUSEKEEPING_SECONDS))
+            for _ in range(self._words.qsize()):
+                words.add(self._words.get_nowait())
+        return words
+
+    @staticmethod
+    def _guarded(duty: Callable[[_Rooms], None], rooms: _Rooms) -> None:
+        """Do one duty of the house; what it meets (a busy ledger, a full disk) never ends the daemon."""
         try:
-            seconds = self.rules().policy.release.channel_valid_seconds
-            done = channel.refresh(self.paths.state, rooms.ledger, rooms.keys, valid_seconds=seconds)
-            for problem in done.problems:
-                log.error("channel not refreshed", what=problem)
-            self._checkpoint(rooms)
+            duty(rooms)
         except (AcceptdError, OSError) as error:
-            log.error("housekeeping", error=str(error))  # noqa: TRY400 - the message says it
+            log.error("housekeeping", duty=duty.__name__.strip("_"), error=str(error))  # noqa: TRY400 - it says all
+        except Exception:
+            log.exception("housekeeping", duty=duty.__name__.strip("_"))
+
+    def _offer_again(self, rooms: _Rooms) -> None:
+        """Offer what failed before or did not fit into the queue."""
+        for row in rooms.queue.pending():
+            self._offer(rooms, row.id, row.team)
+
+    def _keep_releases(self, rooms: _Rooms) -> None:
+        """Refresh what expires, and write a checkpoint of the ledger."""
+        seconds = self.rules().policy.release.channel_valid_seconds
+        done = channel.refresh(self.paths.state, rooms.ledger, rooms.keys, valid_seconds=seconds)
+        for problem in done.problems:
+            log.error("channel not refreshed", what=problem)
+        self._checkpoint(rooms)
 
     def _checkpoint(self, rooms: _Rooms) -> None:
         signer = rooms.lifecycle.ledger_signer
