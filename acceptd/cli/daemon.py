@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
-import sys
+import os
 from typing import Annotated
 
 import structlog
@@ -32,6 +33,18 @@ def daemon(
     one.run()
 
 
+class _StandardError:
+    """Where the log goes. It never fails: a full disk or a closed pipe behind it stops no submission."""
+
+    def write(self, text: str) -> None:
+        """Write at once, past the buffer of ``sys.stderr``, which would keep what could not be written."""
+        with contextlib.suppress(OSError):
+            os.write(2, text.encode("ascii", "backslashreplace"))
+
+    def flush(self) -> None:
+        """Nothing is kept back."""
+
+
 def configure_logging(level: str, *, as_json: bool) -> None:
     """Set structlog up: one JSON object a line, no tensors, no raw names of submitters."""
     shared: list[Processor] = [
@@ -48,6 +61,6 @@ def configure_logging(level: str, *, as_json: bool) -> None:
     structlog.configure(
         processors=[*shared, last],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=structlog.WriteLoggerFactory(_StandardError()),  # type: ignore[arg-type]
         cache_logger_on_first_use=True,
     )
