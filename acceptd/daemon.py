@@ -22,7 +22,7 @@ import structlog
 from acceptd.cell import selfcheck
 from acceptd.config import Paths, Settings, policies_directory
 from acceptd.daemon_lock import acquire
-from acceptd.errors import AcceptdError, CellUnavailableError, StateError
+from acceptd.errors import AcceptdError, CellUnavailableError, LedgerError, StateError
 from acceptd.intake.claims import Claim
 from acceptd.intake.inbox import Inbox, InboxSettings, Notice
 from acceptd.lifecycle import Lifecycle
@@ -206,13 +206,26 @@ class Daemon:
         )
 
     def _failed(self, task: Task, error: BaseException) -> None:
-        """Keep the submission where it stands: housekeeping offers it again, and deaths are counted."""
+        """Keep the submission where it stands: housekeeping offers it again.
+
+        What its own storage or ledger refuses (a full disk, a lost directory) says nothing about the
+        submission: until its time is over it waits for the operator. Anything else counts as a death.
+        """
+        ours = isinstance(error, StateError | LedgerError | OSError)
         log.error(
-            "submission failed", submission=task.id, error=f"{type(error).__name__}: {error}", exc_info=error
+            "submission failed",
+            submission=task.id,
+            error=f"{type(error).__name__}: {error}",
+            exc_info=None if ours else error,
         )
         try:
-            self._rooms.queue.bump_deaths(task.id)
-        except AcceptdError as trouble:
+            row = self._rooms.queue.get(task.id)
+            waited = time.time() - float(row.data.get("claimed_at", 0.0)) if row is not None else 0.0
+            if ours and waited < self.settings.submission_seconds:
+                self._rooms.queue.clear(task.id)
+            else:
+                self._rooms.queue.bump_deaths(task.id)
+        except Exception as trouble:  # noqa: BLE001 - the worker goes on
             log.error("cannot count it", submission=task.id, error=str(trouble))  # noqa: TRY400 - no traceback wanted
 
     def _listen(self) -> set[int]:

@@ -18,7 +18,7 @@ import structlog
 
 from acceptd.acceptance import Acceptance, Drop, Outcome
 from acceptd.config import Paths
-from acceptd.errors import AcceptdError, ReleaseError
+from acceptd.errors import AcceptdError, ConfigError, ReleaseError
 from acceptd.evidence import JobRecord, Sealed, SealFailure, Submission
 from acceptd.intake import files
 from acceptd.intake.claims import Claim
@@ -159,7 +159,14 @@ class Lifecycle:
         acceptance = self._acceptance(row, rules)
         acceptance.jobs += [JobRecord.model_validate(record) for record in row.data.get("unpack", ())]
         acceptance.timings_ms["seal"] = float(row.data.get("seal_ms", 0.0))
-        outcome = acceptance.run(Sealed.model_validate(row.data["sealed"]))
+        try:
+            outcome = acceptance.run(Sealed.model_validate(row.data["sealed"]))
+        except ConfigError as error:  # a broken contract is not a missing one: nothing is judged without it
+            log.error("not judged: the contract is refused", reason=str(error))  # noqa: TRY400 - the place is in it
+            model = acceptance.manifest.bundle.id if acceptance.manifest else row.name
+            message = f"the acceptor's contract for {model} is refused"
+            self._without_evidence(row, "contract/refused", message, "judged")
+            return
         failpoint("lifecycle.sealed.before-record")
         self._record(row, rules, outcome)
 
@@ -293,7 +300,7 @@ class Lifecycle:
     def _quarantine(self, row: Row) -> None:
         """Two daemon deaths in one state: keep the bytes aside, say ``inconclusive``, go on with the others."""
         log.error("quarantined", state=row.state)
-        message = f"the daemon died {MAX_DEATHS} times in state {row.state!r} of this submission"
+        message = f"acceptd died or failed {MAX_DEATHS} times in state {row.state!r} of this submission"
         with contextlib.suppress(OSError):
             target = self.paths.quarantine / row.id
             (self.paths.sealed / row.id).rename(target)

@@ -10,7 +10,7 @@ TABLE: Final[Table] = {
     "cell/daemon-died": Code(
         "hold",
         "team",
-        "The daemon died twice while it worked on this submission; it was set aside, not judged.",
+        "The daemon died or failed twice while it worked on this submission; it was set aside, not judged.",
         "Submit again; if it happens again, an operator looks into var/quarantine.",
     ),
     "cell/deadline": Code(

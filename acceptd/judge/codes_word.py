@@ -164,6 +164,12 @@ TABLE: Final[Table] = {
         "The acceptor has no contract for this model; only the submitter's own manifest was held against it.",
         "Nothing to do; a reviewer may write policies/contracts/<team>/<model>.toml.",
     ),
+    "contract/refused": Code(
+        "hold",
+        "team",
+        "The acceptor's contract file for this model cannot be read or trusted, so nothing was judged by it.",
+        "The operator mends the file (the daemon's log names the place); then submit again.",
+    ),
     "contract/wrong-id": Code(
         "reject",
         "team",
