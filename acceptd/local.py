@@ -6,10 +6,11 @@ import os
 import secrets
 import shutil
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -30,18 +31,25 @@ class Bench:
 
     rules: Rules
     tools: Tools
+    interrupted: threading.Event = field(default_factory=threading.Event)
+    """Set when the user has enough: running jobs are killed, nothing more is started."""
 
 
 @contextmanager
 def bench(rules: Rules, *, cores: int, suite: bool) -> Iterator[Bench]:
-    """Yield a place to judge in; it is removed at the end."""
+    """Yield a place to judge in; it is removed at the end. An exception kills the jobs that still run."""
     with tempfile.TemporaryDirectory(prefix="acceptd-check-") as name:
         home = Path(name)
         sealed, temporary = home / "sealed", home / "tmp"
         sealed.mkdir(mode=0o755)
         temporary.mkdir(mode=0o700)
         with Tools.open(sealed, temporary, cores=cores, spare=suite) as tools:
-            yield Bench(rules, tools)
+            place = Bench(rules, tools)
+            try:
+                yield place
+            except BaseException:
+                place.interrupted.set()
+                raise
 
 
 def kind_of(path: Path) -> Kind:
@@ -62,9 +70,11 @@ def check_one(
 ) -> dict[str, Any]:
     """Judge the bundle at ``path``; return the report. Raises UsageError when there is nothing to judge."""
     kind = kind_of(path)
-    drop = Drop(id=f"check-{secrets.token_hex(6)}", team=team, name=path.resolve().name, source=path, kind=kind)
+    source = path.resolve()  # whoever typed the path may name it through a link; inside the bundle none counts
+    drop = Drop(id=f"check-{secrets.token_hex(6)}", team=team, name=source.name, source=source, kind=kind)
+    cancelled = place.interrupted.is_set
     try:
-        outcome = Acceptance(drop, place.rules, place.tools, progress=progress).run()
+        outcome = Acceptance(drop, place.rules, place.tools, progress=progress, cancelled=cancelled).run()
         return report_of(place.rules, outcome)
     finally:
         files.remove_tree(place.tools.sealed, drop.id)
@@ -87,8 +97,13 @@ def check_many(
     """Judge ``cases`` side by side; ``done`` is called from this thread as each ends, in that order."""
     with ThreadPoolExecutor(workers, thread_name_prefix="check") as pool:
         futures = {pool.submit(_guarded, place, path): path for path in cases}
-        for future in as_completed(futures):
-            done(futures[future], future.result())
+        try:
+            for future in as_completed(futures):
+                done(futures[future], future.result())
+        except BaseException:
+            place.interrupted.set()
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
 
 
 def _guarded(place: Bench, path: Path) -> dict[str, Any]:

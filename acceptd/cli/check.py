@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import time
 from collections import Counter
 from pathlib import Path
@@ -50,6 +51,8 @@ def check(
         raise UsageError("give one bundle, or --suite DIR", remedy="acceptd check PATH")
     if jsonl is not None and suite is None:
         raise UsageError("--jsonl goes with --suite", remedy="use --json for one bundle")
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _leave)
     rules = _rules(chosen_state(state), policy, overrides or [])
     if suite is not None:
         code = _suite(existing(suite, "the directory"), suite, rules, jsonl, workers, as_json=json_)
@@ -57,6 +60,12 @@ def check(
         assert path is not None
         code = _one(existing(path, "the bundle"), rules, team, as_json=json_, every=every)
     raise typer.Exit(code)
+
+
+def _leave(number: int, _frame: object) -> None:
+    """End as Ctrl-C does, so that no process and no temporary directory is left."""
+    signal.signal(number, signal.SIG_IGN)
+    raise SystemExit(128 + number)
 
 
 def _rules(state: Path, policy: str, overrides: list[str]) -> Rules:
