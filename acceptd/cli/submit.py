@@ -28,6 +28,8 @@ from acceptd.local import kind_of
 from acceptd.policy.names import valid_name
 from acceptd.report.terminal import print_verdict
 
+_STEM_BYTES = 200
+"""So much of a name is kept, for the rest of it to fit into a file system's 255 bytes."""
 POLL_SECONDS = 0.05
 """A submitter has no socket to the daemon, only the outbox: looking there is the interface."""
 
@@ -42,7 +44,7 @@ def submit(
 ) -> None:
     """Drop a bundle into the inbox of a team."""
     paths = require_state(chosen_state(state))
-    source = existing(path, "the bundle")
+    source = existing(path, "the bundle").resolve()
     kind = kind_of(source)
     chosen = team or _only_team(paths)
     inbox = paths.inbox / _valid(chosen)
@@ -50,10 +52,13 @@ def submit(
         raise UsageError(
             f"there is no inbox for team {chosen!r}", remedy="the operator makes it: acceptd init --team"
         )
-    name = _unique(source.name)
+    name = _unique(source.name, kind)
     _drop(source, inbox, name, directory=kind == "directory")
     if not wait:
-        console().print(f"dropped as {chosen}/{name}", markup=False)
+        if json_:
+            typer.echo(json.dumps({"team": chosen, "drop": name}))
+        else:
+            console().print(f"dropped as {chosen}/{name}", markup=False)
         return
     raise typer.Exit(_wait(paths, chosen, name, timeout, as_json=json_))
 
@@ -74,9 +79,11 @@ def _only_team(paths: Paths) -> str:
     return teams[0]
 
 
-def _unique(name: str) -> str:
-    stem, dot, suffix = name.partition(".")
-    return f"{stem}-{secrets.token_hex(4)}{dot}{suffix}"
+def _unique(name: str, kind: str) -> str:
+    """Return a name that nobody has yet, at the end before the suffix, so that no ``.part`` makes it wait."""
+    suffix = "" if kind == "directory" else f".{kind}"
+    stem = os.fsencode(name.removesuffix(suffix))[:_STEM_BYTES].decode("utf-8", "ignore").lstrip(".")
+    return f"{stem}-{secrets.token_hex(4)}{suffix}"
 
 
 def _drop(source: Path, inbox: Path, name: str, *, directory: bool) -> None:
@@ -86,11 +93,16 @@ def _drop(source: Path, inbox: Path, name: str, *, directory: bool) -> None:
         if directory:
             shutil.copytree(source, hidden, symlinks=True)
         else:
-            shutil.copyfile(source, hidden, follow_symlinks=False)
+            shutil.copyfile(source, hidden)
         os.rename(hidden, inbox / name)
-    except BaseException:
+    except BaseException as error:
         with contextlib.suppress(OSError):
             shutil.rmtree(hidden) if hidden.is_dir() else hidden.unlink()
+        if isinstance(error, shutil.Error):  # one line for the first of what may be a long list
+            place, _, reason = error.args[0][0]
+            raise UsageError(
+                f"{place} cannot be copied: {reason}", remedy="a bundle holds readable regular files"
+            ) from error
         raise
 
 
