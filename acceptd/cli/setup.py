@@ -11,7 +11,7 @@ from acceptd.cli.common import StateOption, chosen_state, console
 from acceptd.config import Paths
 from acceptd.errors import StateError, UsageError
 from acceptd.policy.names import valid_name
-from acceptd.record.keys import create_keys
+from acceptd.record.keys import KEYRING, create_keys
 from acceptd.record.log import Ledger
 
 
@@ -25,13 +25,15 @@ def init(
     paths = Paths(chosen_state(state))
     out = console()
     os.umask(0o022)
+    for name in team or ():
+        _check_name(name)  # before anything is made
     for path, mode in paths.directories():
         if not path.exists():
             path.mkdir(parents=path == paths.state, mode=mode)
             path.chmod(mode)
         elif not path.is_dir():
             raise StateError(f"{path} is not a directory", remedy="move it away")
-    if any(paths.keys.iterdir()):
+    if any(paths.keys.iterdir()) and os.path.lexists(paths.state / KEYRING):
         out.print(f"keys       {paths.keys} (kept: they are never overwritten)")
     else:
         keyring = create_keys(paths.state)
@@ -46,9 +48,13 @@ def init(
 
 def make_team(paths: Paths, name: str) -> None:
     """Make the inbox of one team; only the operator does."""
+    _check_name(name)
+    (paths.inbox / name).mkdir(mode=0o755, exist_ok=True)
+    (paths.outbox / name).mkdir(mode=0o755, exist_ok=True)
+
+
+def _check_name(name: str) -> None:
     try:
         valid_name(name)
     except ValueError as error:
         raise UsageError(str(error), remedy="choose another team name") from error
-    (paths.inbox / name).mkdir(mode=0o755, exist_ok=True)
-    (paths.outbox / name).mkdir(mode=0o755, exist_ok=True)
