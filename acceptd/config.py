@@ -113,8 +113,10 @@ def load_settings(state: Path) -> Settings:
         refuse_strangers(path)
         try:
             document = tomllib.loads(path.read_text("utf-8"))
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
             raise ConfigError(f"{path}: {error}", remedy="mend the TOML text") from error
+        except OSError as error:
+            raise ConfigError(f"{path}: {error.strerror}", remedy="make it a readable TOML file") from error
     for key in ("policy", "policies"):
         value = os.environ.get(f"ACCEPTD_{key.upper()}")
         if value:

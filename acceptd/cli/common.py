@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import sys
 from pathlib import Path
@@ -61,12 +63,18 @@ def one_line(text: str) -> str:
     return "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in text.replace("\n", " "))
 
 
-def fail(message: str, remedy: str = "") -> None:
-    """Print the error line."""
+def fail(message: str, remedy: str = "", *, code: int = EXIT_USAGE) -> int:
+    """Print the error line, and the one JSON object where ``--json`` was asked for; return ``code``."""
     line = f"acceptd: {one_line(message)}"
     if remedy:
         line += f"\n  → {one_line(remedy)}"
-    sys.stderr.write(line + "\n")
+    with contextlib.suppress(OSError):  # a full disk behind standard error must not change the exit code
+        sys.stderr.write(line + "\n")
+    if "--json" in sys.argv:
+        body = {"error": one_line(message), "remedy": one_line(remedy), "exit_code": code}
+        with contextlib.suppress(OSError):
+            typer.echo(json.dumps(body, ensure_ascii=True))
+    return code
 
 
 def existing(path: Path, what: str) -> Path:

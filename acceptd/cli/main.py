@@ -66,42 +66,40 @@ def main() -> None:
         _assemble(words[0] if words else "")
         result = app(standalone_mode=False)
         code = result if isinstance(result, int) else 0
-    except typer.Abort:
-        common.fail("interrupted")
-        code = 130
+    except (typer.Abort, KeyboardInterrupt):
+        code = common.fail("interrupted", code=130)
     except typer.TyperException as error:
         message = error.format_message()
         if message.startswith("Usage:"):  # no command at all: the help, not an error line
             typer.echo(message)
+            code = common.EXIT_USAGE
         else:
-            common.fail(message, "see acceptd --help")
-        code = common.EXIT_USAGE
+            code = common.fail(message, "see acceptd --help")
     except UserError as error:
-        common.fail(error.message, error.remedy)
-        code = error.exit_code
+        code = common.fail(error.message, error.remedy, code=error.exit_code)
     except LoaderError as error:
-        common.fail(str(error))
-        code = common.EXIT_AUDIT
+        code = common.fail(str(error), code=common.EXIT_AUDIT)
     except AcceptdError as error:
-        common.fail(str(error))
-        code = error.exit_code
-    except KeyboardInterrupt:
-        common.fail("interrupted")
-        code = 130
+        code = common.fail(str(error), code=error.exit_code)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 0
+        code = common.EXIT_INTERNAL  # what was to be said was not heard: never "accepted"
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        common.fail(f"{where}{error.strerror or error}", "check the path, its permissions and the free space")
-        code = common.EXIT_INTERNAL
+        # A path that somebody gave, or one below the state, is theirs to mend.
+        code = common.fail(
+            f"{where}{error.strerror or error}",
+            "check the path, its permissions and the free space",
+            code=common.EXIT_USAGE if error.filename else common.EXIT_INTERNAL,
+        )
     except Exception as error:
         if os.environ.get("ACCEPTD_TRACEBACK"):
             raise
-        common.fail(
-            f"internal error: {type(error).__name__}: {error}", "run again with ACCEPTD_TRACEBACK=1 and report it"
+        code = common.fail(
+            f"internal error: {type(error).__name__}: {error}",
+            "run again with ACCEPTD_TRACEBACK=1 and report it",
+            code=common.EXIT_INTERNAL,
         )
-        code = common.EXIT_INTERNAL
     sys.exit(code)
 
 

@@ -147,7 +147,10 @@ def read_meta(database: Database) -> dict[str, str]:
         with database.read() as connection:
             rows = {row.key: row.value for row in connection.execute(select(tables.meta))}
     except LedgerError as error:
-        raise StateError(f"{database.path}: not a ledger of acceptd ({error})") from error
+        raise StateError(
+            f"{database.path}: not a ledger of acceptd ({error})",
+            remedy="`acceptd ledger verify` says what is damaged; restore it from a backup",
+        ) from error
     version = rows.get("schema_version", "")
     if not version.isascii() or not version.isdecimal():
         raise StateError(f"{database.path}: not a ledger of acceptd: it has no schema version")

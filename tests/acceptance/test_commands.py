@@ -1,0 +1,112 @@
+"""What a person types wrongly: one line, the documented exit code, one JSON object, nothing left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from examples import evidence_classifier as classifier
+from tests.world import ROOT, TEAM, world
+
+pytestmark = pytest.mark.acceptance
+
+
+def _acceptd(*words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "acceptd", *words]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("check", "/nowhere", "--json"),
+        ("check", str(ROOT / "examples"), "--json", "--policy", "nowhere"),
+        ("check", "--suite", str(ROOT), "--jsonl", "/nowhere/lines", "--json"),
+        ("check", "--json", "--no-such-option"),
+        ("status", "--state", "/nowhere", "--json"),
+        ("no-such-command", "--json"),
+    ],
+)
+def test_an_error_is_one_line_and_one_json_object(words: tuple[str, ...], tmp_path: Path) -> None:
+    (tmp_path / "model.onnx").touch()
+    done = _acceptd(*(str(tmp_path) if word == str(ROOT) else word for word in words))
+    assert done.returncode == 2
+    assert done.stderr.startswith("acceptd: ")
+    assert "Traceback" not in done.stderr
+    said = json.loads(done.stdout)
+    assert (set(said), said["exit_code"]) == ({"error", "remedy", "exit_code"}, 2)
+
+
+def test_init_finishes_what_was_interrupted_and_checks_names_first(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    assert _acceptd("init", "--state", str(state), "--team", "Not A Name").returncode == 2
+    assert not state.exists()
+    assert _acceptd("init", "--state", str(state)).returncode == 0
+    keyring = (state / "keyring.json").read_bytes()
+    (state / "keyring.json").unlink()
+    assert _acceptd("init", "--state", str(state)).returncode == 0
+    assert (state / "keyring.json").read_bytes() == keyring
+
+
+@pytest.mark.parametrize("name", ["v1.part", ".hidden", "n" * 250, "a.tmp"])
+def test_submit_gives_every_bundle_a_name_that_is_taken(name: str, tmp_path: Path) -> None:
+    with world(tmp_path) as made:
+        bundle = classifier.write_bundle(tmp_path / name, version="1.0.0")
+        said = json.loads(made.acceptd("submit", str(bundle), "--json").stdout)
+        assert (made.state / "inbox" / TEAM / said["drop"]).is_dir()
+        assert not said["drop"].startswith(".")
+        assert not said["drop"].endswith((".part", ".tmp"))
+
+
+def test_submit_leaves_nothing_of_what_cannot_be_copied(tmp_path: Path) -> None:
+    with world(tmp_path) as made:
+        (tmp_path / "bundle").mkdir()
+        os.mkfifo(tmp_path / "bundle" / "pipe")
+        done = made.acceptd("submit", str(tmp_path / "bundle"))
+        assert (done.returncode, len(done.stderr.splitlines())) == (2, 2)
+        assert not list((made.state / "inbox" / TEAM).iterdir())
+
+
+def test_check_follows_the_link_that_a_person_names(tmp_path: Path) -> None:
+    classifier.write_bundle(tmp_path / "bundle", version="1.0.0")
+    (tmp_path / "link").symlink_to("bundle")
+    assert _acceptd("check", str(tmp_path / "link")).returncode == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_suite_ends_soon_and_leaves_nothing(number: signal.Signals, tmp_path: Path) -> None:
+    for index in range(60):
+        classifier.write_bundle(tmp_path / "suite" / f"m{index}", version="1.0.0")
+    place, lines = tmp_path / "tmp", tmp_path / "lines"
+    place.mkdir()
+    command = [sys.executable, "-m", "acceptd", "check", "--suite", str(tmp_path / "suite"), "--jsonl", str(lines)]
+    process = subprocess.Popen(
+        command, cwd=ROOT, env={**os.environ, "TMPDIR": str(place)}, stderr=subprocess.DEVNULL
+    )
+    end = time.monotonic() + 60
+    while not list(place.glob("*/sealed/*")) and time.monotonic() < end:
+        time.sleep(0.01)
+    process.send_signal(number)
+    assert process.wait(60) == 128 + number
+    assert not list(place.iterdir())
+    assert len(lines.read_text().splitlines()) < 60
+
+
+def test_a_contract_directory_that_others_can_write_is_refused(tmp_path: Path) -> None:
+    with world(tmp_path) as made:
+        policies = tmp_path / "policies"
+        (policies / "contracts" / TEAM).mkdir(parents=True)
+        (policies / "contracts" / TEAM).chmod(0o775)
+        (policies / "demo.toml").write_text('schema = 1\nname = "demo"\n')
+        (made.state / "acceptd.toml").write_text(f'policy = "demo"\npolicies = "{policies}"\n')
+        bundle = classifier.write_bundle(tmp_path / "bundle", version="1.0.0")
+        done = made.acceptd("check", str(bundle))
+        assert done.returncode == 2
+        assert "chmod go-w" in done.stderr
