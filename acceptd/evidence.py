@@ -1,38 +1,23 @@
 """What the jobs of the cell may say, as frozen models: the shape of evidence.
 
-A job is hostile, so every model forbids unknown keys, coerces nothing and caps its lists. Numbers
-of a job that may pass 2**53 arrive as decimal strings (type :data:`Big`). Evidence is stored as
-it came and never edited.
+A job is hostile, so every model forbids unknown keys, coerces nothing and caps its lists
+(:mod:`acceptd.values`).
+Evidence is stored as it came and never edited.
 """
 
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import Field
 
-Text = Annotated[str, Field(max_length=4096)]
-Count = Annotated[int, Field(ge=0)]
-
-
-def _big(value: object) -> int:
-    if isinstance(value, bool):
-        raise ValueError("a number, not a boolean")  # noqa: TRY004 - pydantic turns ValueError into its own
-    if isinstance(value, int):
-        return value
-    if isinstance(value, str) and len(value) <= 64 and value.lstrip("-").isdecimal() and value.isascii():
-        return int(value)
-    raise ValueError("an integer, or a decimal string")
-
-
-Big = Annotated[int, BeforeValidator(_big)]
-"""An integer that may lie beyond 2**53 (then a decimal string on the wire)."""
-
-
-class Evidence(BaseModel):
-    """Base: frozen, strict, closed."""
-
-    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+from acceptd.values import Big, Count, Evidence, Text
+from acceptd.values import MapRef as MapRef
+from acceptd.values import Named as Named
+from acceptd.values import OptionalRef as OptionalRef
+from acceptd.values import SequenceRef as SequenceRef
+from acceptd.values import TensorRef as TensorRef
+from acceptd.values import ValueRef as ValueRef
 
 
 class Walls(Evidence):
@@ -154,54 +139,6 @@ class Check(Evidence):
     seconds: float = 0.0
     skipped: Text = ""
     """Why the phase did not run (for example: the model has too many nodes); then ``ok`` is false."""
-
-
-class TensorRef(Evidence):
-    """A tensor in a blob file: ``nbytes`` raw little-endian C-order bytes from ``offset``.
-
-    ``dtype`` is ONNX's own name in lower case. A ``string`` tensor's bytes are, for each element, a
-    little-endian uint32 length and that many UTF-8 bytes.
-    """
-
-    kind: Literal["tensor"] = "tensor"
-    dtype: Annotated[str, Field(pattern=r"^[a-z0-9]{1,20}$")]
-    shape: Annotated[list[Count], Field(max_length=64)]
-    offset: Count
-    nbytes: Count
-
-
-class SequenceRef(Evidence):
-    """A sequence of values."""
-
-    kind: Literal["sequence"] = "sequence"
-    items: Annotated[list[ValueRef], Field(max_length=16384)]
-
-
-class OptionalRef(Evidence):
-    """An optional value; ``value`` None when absent."""
-
-    kind: Literal["optional"] = "optional"
-    value: ValueRef | None
-
-
-class MapRef(Evidence):
-    """A map: two tensors of rank 1 and equal length."""
-
-    kind: Literal["map"] = "map"
-    keys: TensorRef
-    values: TensorRef
-
-
-ValueRef = Annotated[TensorRef | SequenceRef | OptionalRef | MapRef, Field(discriminator="kind")]
-SequenceRef.model_rebuild()
-OptionalRef.model_rebuild()
-
-
-class Named(Evidence):
-    """A value and the name it goes by; empty when the file names none (then position counts)."""
-
-    name: Text
-    value: ValueRef
 
 
 class VectorSet(Evidence):

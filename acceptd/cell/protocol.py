@@ -13,7 +13,8 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from acceptd.errors import ProtocolViolationError
-from acceptd.evidence import FRAMES, Evidence
+from acceptd.evidence import FRAMES
+from acceptd.values import Evidence
 from sandbox import messages
 
 MAX_DEPTH: Final = 24

@@ -6,7 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from acceptd.evidence import Evidence, Problem, ValueRef
+from acceptd.evidence import Problem
+from acceptd.values import Evidence, ValueRef
 
 Kind = Literal["values", "logits", "probabilities"]
 Against = Literal["golden", "repeat", "unoptimised", "probe", "row"]
