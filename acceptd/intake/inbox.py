@@ -265,9 +265,8 @@ class Inbox:
             self._on_ready(claim)
         except Exception as error:  # noqa: BLE001 - the watch must go on; the claim is handed over again
             self._not_taken.append(claim)
-            self._log.error(
-                "hand-over failed", team=claim.team, submission=claim.id, error=f"{type(error).__name__}: {error}"
-            )
+            message = f"the claim cannot be recorded, and is tried again: {type(error).__name__}: {error}"
+            self._notice("inbox/not-taken", claim.team, claim.path.name, message)
 
     def _teams(self) -> list[str]:
         """Return the team directories; only the operator makes them, and only valid names count."""
