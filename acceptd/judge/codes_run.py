@@ -162,7 +162,7 @@ TABLE: Final[Table] = {
         "Correct the profile: 1 to 256 threads, no entry that profiles, loads a library or changes the parser.",
     ),
     "load/provider-unavailable": Code(
-        "reject",
+        "hold",
         "team",
         "The profile's execution provider is not in this onnxruntime build and no fallback is allowed.",
         "Use a profile whose runtime has the provider, or allow the fallback in the profile.",

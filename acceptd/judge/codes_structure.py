@@ -95,9 +95,10 @@ TABLE: Final[Table] = {
         "Export with an opset in the range.",
     ),
     "structure/overridable-initializer": Code(
-        "warn",
+        "hold",
         "team",
-        "A weight is also a graph input, so that a caller may replace it.",
+        "A weight is also a graph input, so that a caller may replace it. In a model without a manifest, whose "
+        "interface nobody declared, it is only told.",
         "Export without keep_initializers_as_inputs.",
     ),
     "structure/rank": Code(

@@ -117,11 +117,11 @@ def _unoptimised(jobs: Jobs, model: ModelSpec, vectors: Vectors | None) -> list[
 
 
 def _compare(submission: Submission, model: ModelSpec, vectors: Vectors | None) -> list[str]:
+    """Statistics are owed as soon as anything ran: probes and constant outputs are judged by them too."""
     owed = [one for one in vectors.sets if one.model == model.name] if vectors is not None else []
-    if not owed:
-        return []
     if submission.statistics is None:
-        return ["no statistics"]
+        ran = any(job.kind == "run" and job.model == model.name for job in submission.jobs)
+        return ["no statistics"] if owed or ran else []
     counted: dict[tuple[str, str], int] = {}
     seen: set[tuple[str, str, str]] = set()
     for row in submission.statistics.outputs:

@@ -236,8 +236,8 @@ def test_an_imported_but_unused_domain_is_info_only() -> None:
 def test_an_overridable_weight_is_no_input() -> None:
     facts = world.facts(inputs=[world.value("features", 4), world.value("weight", 3, overridable=True)])
     judged = world.verdict(world.submission([world.inspect(facts=facts)]))
-    assert judged.verdict == "accepted"
-    assert "structure/overridable-initializer" in world.codes(judged, "warn")
+    assert judged.verdict == "held"
+    assert world.codes(judged, "hold") == ["structure/overridable-initializer"]
 
 
 def test_the_contract_of_another_model_is_refused() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from acceptd.evidence import Case, Problem, Refused
+from acceptd.evidence import Case, Problem, Refused, Statistics
 from acceptd.judge.codes import CODES, group, may_override
 from acceptd.judge.finding import Severity
 from acceptd.judge.verdict import pre_run
@@ -140,7 +140,7 @@ def test_missing_goldens_reject_or_warn_as_the_policy_says() -> None:
     def change(document: dict[str, Any]) -> None:
         del document["models"][0]["vectors"]
 
-    given = world.submission([world.run(cases=[])], sealed=bare, statistics=None)
+    given = world.submission([world.run(cases=[])], sealed=bare, statistics=Statistics())
     given = given.model_copy(update={"jobs": [job for job in given.jobs if job.kind != "vectors"]})
     manifest = world.a_manifest(change)
     assert world.codes(world.verdict(given, manifest=manifest), "reject") == ["vectors/missing"]
