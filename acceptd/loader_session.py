@@ -16,7 +16,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from acceptd.errors import (
     InvalidInputError,
@@ -35,10 +35,8 @@ from acceptd.release.interface import (
     check_shape,
     interface,
 )
+from acceptd.release.opened import Verified
 from acceptd.release.receipt import Receipt, make_receipt, tensor_digest
-
-if TYPE_CHECKING:
-    from acceptd.loader import OpenRelease
 
 CPU: Final = "CPUExecutionProvider"
 SUM_TOLERANCE: Final = Fraction(1, 10_000)
@@ -63,7 +61,7 @@ class Session:
     ``used_cpu_fallback`` says whether the accepted fallback to the CPU was taken.
     """
 
-    def __init__(self, release: OpenRelease, model: str | None = None) -> None:
+    def __init__(self, release: Verified, model: str | None = None) -> None:
         table = release.model(model)
         self.release = release
         self.model = str(table.get("name"))

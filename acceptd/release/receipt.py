@@ -8,10 +8,8 @@ import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from acceptd.loader import OpenRelease
+from acceptd.release.opened import Verified
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +36,7 @@ class Receipt:
 
 
 def make_receipt(
-    release: OpenRelease,
+    release: Verified,
     *,
     model: str,
     runtime_identity: str,

@@ -1,0 +1,64 @@
+"""A release that a loader has verified: its facts, its files, and the check that they are still the same."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from acceptd.errors import DigestMismatchError, ReleaseNotFoundError
+from acceptd.release import objects, trust
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """A release whose signatures, expiry, numbers, revocation state and files were all verified."""
+
+    root: Path
+    model_id: str
+    channel: str
+    number: int
+    release_digest: str
+    """SHA-256 of the bytes of ``release.json``."""
+    bundle_digest: str
+    path: Path
+    """The directory with the verified files."""
+    files: tuple[trust.File, ...]
+    manifest: Mapping[str, Any]
+    options: Mapping[str, Any]
+    """The accepted session options."""
+    expires_at: str
+    """When the channel statement expires, RFC 3339; open the release again before that."""
+    revocations: int
+    """Number of the revocation list that was consulted; 0: none was ever made."""
+    proof: str
+    """``unsigned``: its ledger entry is proved below the root that the release itself names; or ``absent``."""
+    stamps: Mapping[str, objects.Stamp] = field(repr=False)
+
+    def model(self, name: str | None = None) -> Mapping[str, Any]:
+        """Return the manifest's table of one model; the name may be left out where there is only one."""
+        models = self.manifest.get("models")
+        tables = [m for m in models if isinstance(m, dict)] if isinstance(models, list) else []
+        found = [m for m in tables if name is None or m.get("name") == name]
+        if len(found) != 1:
+            names = ", ".join(str(m.get("name")) for m in tables)
+            raise ReleaseNotFoundError(f"{self.model_id} has the models {names}: name one of them")
+        return found[0]
+
+    def file(self, path: str) -> Path:
+        """Return the full path of one verified file; raise ReleaseNotFoundError for any other."""
+        if path not in self.stamps:
+            raise ReleaseNotFoundError(f"{path[:200]!r} is no file of {self.model_id} number {self.number}")
+        return self.path / path
+
+    def recheck(self) -> None:
+        """Raise DigestMismatchError where a file was replaced or written since it was hashed (by its stamp)."""
+        root = objects.open_root(self.root)
+        try:
+            for path, stamp in self.stamps.items():
+                if objects.stamp_of(root, self.bundle_digest, path) != stamp:
+                    raise DigestMismatchError(f"{path} was changed after it was verified")
+        finally:
+            os.close(root)
