@@ -124,8 +124,10 @@ class Execution:
         first = self._once(order, spec)
         if first.ending not in {"crash", "limit"} or not spec["probes"]:
             return [first]
-        second = self._once(order, spec | {"probes": "inside"})
         told = {(case.set, case.repeat) for case in first.cases}
+        if any((one["name"], repeat) not in told for one in spec["sets"] for repeat in range(spec["repeats"])):
+            return [first]  # it broke at a golden: no second try can excuse that
+        second = self._once(order, spec | {"probes": "inside"})
         if second.ending != "done" or not {(case.set, case.repeat) for case in second.cases} <= told:
             return [first]  # it broke at a golden or at an input inside the domain, whatever a second try did
         return [first.model_copy(update={"variant": "outside"}), second]
