@@ -30,7 +30,7 @@ TABLE: Final[Table] = {
         "reject",
         "team",
         "bundle.toml is not of the documented form.",
-        "Correct the named key; the JSON Schema of bundle.toml is shipped with acceptd.",
+        "Correct the named key; docs/bundle.md explains every key.",
     ),
     "manifest/invalid-range": Code(
         "reject",
