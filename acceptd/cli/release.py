@@ -20,11 +20,14 @@ from acceptd.record.queue import Queue
 from acceptd.release import history as histories
 from acceptd.release import promote as promotion
 from acceptd.release import revoke as revocation
+from acceptd.release.book import read_book
 from acceptd.release.settle import Terms
 from acceptd.release.signers import ReleaseKeys
 from acceptd.report.escape import line
 from acceptd.rules import load_rules
 
+SHA256_DIGITS = 64
+SHORTEST_PREFIX = 8
 app = typer.Typer(help="Releases: list, promote, roll back, revoke.", no_args_is_help=True)
 ModelArgument = Annotated[str, typer.Argument(help="A model id: team/name.")]
 ChannelOption = Annotated[str, typer.Option("--channel", help="The channel.")]
@@ -135,7 +138,7 @@ def promote(
 
 
 def _accepted(desk: _Desk, model: str, digest: str) -> dict[str, Any]:
-    if len(digest) < 8:
+    if len(digest) < SHORTEST_PREFIX:
         raise UsageError(f"{digest!r} is too short to name a digest", remedy="give 8 digits or more")
     found: dict[str, dict[str, Any]] = {}
     for row in Queue(desk.ledger).find():
@@ -181,9 +184,26 @@ def rollback(
     console().print(f"{model} {channel} is now {made.number} ({made.bundle_digest[:12]})", markup=False)
 
 
+def _released(desk: _Desk, digest: str) -> str:
+    """Return the whole digest that ``digest`` begins; a whole one may be of a bundle that was never released."""
+    if len(digest) == SHA256_DIGITS:
+        return digest
+    book = read_book(desk.ledger)
+    rows = [row for place in list(book.channels) for row in book.rows(*place)]
+    found = {row.digest for row in rows if row.digest.startswith(digest)}
+    if len(digest) < SHORTEST_PREFIX or len(found) != 1:
+        raise UsageError(
+            f"{len(found)} releases have a bundle digest that begins with {digest!r}",
+            remedy="give the whole digest: `acceptd report` and `release history --json` show it",
+        )
+    return found.pop()
+
+
 @app.command("revoke")
 def revoke(
-    digest: Annotated[str, typer.Argument(help="The whole bundle digest (64 hex digits).")],
+    digest: Annotated[
+        str, typer.Argument(help="The bundle digest, or its beginning (8 digits or more) where a release has it.")
+    ],
     reason: Annotated[str, typer.Option("--reason", help="Why; it goes into the ledger and the list.")],
     roll_back: Annotated[
         bool, typer.Option("--rollback", help="Also roll back every channel that serves it.")
@@ -192,17 +212,18 @@ def revoke(
 ) -> None:
     """Put a bundle on the signed revocation list: no loader opens it again."""
     with _desk(state) as desk:
+        whole = _released(desk, digest)
         done = revocation.revoke(
             desk.paths.state,
             desk.ledger,
             desk.keys,
-            digest=digest,
+            digest=whole,
             reason=reason,
             rollback=roll_back,
             terms=desk.terms,
         )
     out = console()
-    out.print(f"revoked {digest[:12]}: the list is number {done.number} now", markup=False)
+    out.print(f"revoked {whole[:12]}: the list is number {done.number} now", markup=False)
     for made in done.rollbacks:
         name = f"{made.model_id} {made.channel}"
         out.print(f"  {name} is now {made.number} ({made.bundle_digest[:12]})", markup=False)

@@ -23,6 +23,7 @@ from acceptd.cli.common import (
     progress_console,
 )
 from acceptd.config import Paths, require_state
+from acceptd.daemon_lock import holder
 from acceptd.errors import StateError, UsageError
 from acceptd.local import kind_of
 from acceptd.policy.names import valid_name
@@ -58,9 +59,13 @@ def submit(
         if json_:
             typer.echo(json.dumps({"team": chosen, "drop": name}))
         else:
-            console().print(f"dropped as {chosen}/{name}", markup=False)
+            console().print(f"dropped as {chosen}/{name}{_unheard(paths)}", markup=False)
         return
     raise typer.Exit(_wait(paths, chosen, name, timeout, as_json=json_))
+
+
+def _unheard(paths: Paths) -> str:
+    return "" if holder(paths.lock) else "; no daemon is running, it waits until one does"
 
 
 def _valid(team: str) -> str:

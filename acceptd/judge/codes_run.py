@@ -70,7 +70,7 @@ TABLE: Final[Table] = {
         "Make the expected values with the training framework or an independent oracle.",
     ),
     "vectors/smoke-only": Code(
-        "info",
+        "warn",
         "team",
         "A golden set has inputs but no expected output: it compares nothing and counts as no golden.",
         "Add output_N.pb files if the set is meant as a golden.",

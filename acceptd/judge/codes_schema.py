@@ -36,7 +36,7 @@ TABLE: Final[Table] = {
         "reject",
         "team",
         "An input or output has another element type than agreed.",
-        "Export with the agreed element type.",
+        "Export with the agreed element type, or correct bundle.toml where it names the wrong one.",
     ),
     "schema/input-dtype": Code(
         "reject",
@@ -66,7 +66,7 @@ TABLE: Final[Table] = {
         "reject",
         "team",
         "An input goes by another name than agreed.",
-        "Export with the agreed name, or agree on the new one with the acceptor.",
+        "Export with the agreed name, or correct bundle.toml; a new name is agreed with the acceptor first.",
     ),
     "schema/input-shape": Code(
         "reject",
@@ -79,7 +79,7 @@ TABLE: Final[Table] = {
         "reject",
         "team",
         "The inputs stand in another order than agreed.",
-        "Export with the agreed order.",
+        "Export with the agreed order, or correct bundle.toml where it says otherwise.",
     ),
     "schema/ir-version-mismatch": Code(
         "reject",
@@ -91,7 +91,7 @@ TABLE: Final[Table] = {
         "reject",
         "team",
         "An input or output is another kind of value (tensor, sequence, optional, map) than agreed.",
-        "Export with the agreed kind.",
+        "Export with the agreed kind, or correct bundle.toml where it says otherwise.",
     ),
     "schema/label-schema-changed": Code(
         "reject",
@@ -157,7 +157,7 @@ TABLE: Final[Table] = {
         "reject",
         "team",
         "An output goes by another name than agreed.",
-        "Export with the agreed name, or agree on the new one with the acceptor.",
+        "Export with the agreed name, or correct bundle.toml; a new name is agreed with the acceptor first.",
     ),
     "schema/output-shape": Code(
         "reject",
@@ -170,7 +170,7 @@ TABLE: Final[Table] = {
         "reject",
         "team",
         "The outputs stand in another order than agreed.",
-        "Export with the agreed order.",
+        "Export with the agreed order, or correct bundle.toml where it says otherwise.",
     ),
     "schema/preprocessing-changed": Code(
         "reject",
@@ -188,7 +188,7 @@ TABLE: Final[Table] = {
         "reject",
         "team",
         "An input or output has another number of dimensions than agreed.",
-        "Export with the agreed shape.",
+        "Export with the agreed shape, or correct bundle.toml where it says otherwise.",
     ),
     "schema/runtime-differs": Code(
         "warn",
@@ -206,7 +206,7 @@ TABLE: Final[Table] = {
         "reject",
         "team",
         "A fixed dimension has another size than agreed.",
-        "Export with the agreed shape.",
+        "Export with the agreed shape, or correct bundle.toml where it says otherwise.",
     ),
     "schema/wrong-file": Code(
         "reject",

@@ -199,6 +199,8 @@ def first_error(error: ValidationError) -> tuple[str, str]:
     """Return (place, message) of the first error in words that fit one line."""
     item = error.errors(include_url=False, include_input=False)[0]
     place = ".".join(str(part) for part in item["loc"]) or "(top)"
+    if item["type"] == "extra_forbidden":
+        return place[:200], "there is no such key"
     return place[:200], str(item["msg"]).removeprefix("Value error, ")[:400]
 
 
