@@ -35,8 +35,9 @@ format: setup  ## let ruff format
 	.venv/bin/ruff check --fix .
 	.venv/bin/ruff format .
 
-bench: setup  ## drop to promoted beside a cold python, paired in one run
+bench: setup  ## drop to promoted beside a cold python; the cell: cost of a job, memory bombs, time limits
 	$(PY) -m bench.submission
+	$(PY) -m bench.cell
 
 corpus: setup  ## real published models from the package registry, judged under the default policy
 	$(PY) -m tools.corpus .cache/corpus
