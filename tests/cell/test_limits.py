@@ -28,6 +28,18 @@ def test_the_ending_is_named(source: str, ending: str, cause: str, attack: Attac
     assert attack("note(ok=True)").ending == "done"
 
 
+@pytest.mark.parametrize("mask", [False, True])
+def test_a_job_that_ignores_the_cpu_signal_gains_nothing(mask: bool, attack: Attack) -> None:
+    refuse = (
+        "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGXCPU])"
+        if mask
+        else "signal.signal(signal.SIGXCPU, signal.SIG_IGN)"
+    )
+    record = attack(f"{refuse}\nwhile True: pass", cpu=1)
+    assert (record.ending, record.cause) == ("limit", "cpu")
+    assert 1.0 <= record.cpu_s < 1.5
+
+
 def test_a_memory_bomb_is_a_clean_refusal(attack: Attack) -> None:
     record = attack("keep = []\nwhile True: keep.append(bytearray(16 << 20))")
     assert record.refused is not None
