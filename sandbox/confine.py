@@ -86,6 +86,19 @@ def map_own_user(uid: int, gid: int) -> None:
     _check(_LIBC.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0), "prctl dumpable")
 
 
+def forbid_user_namespaces() -> None:
+    """Allow no further user namespace below the caller's own, for ever (namespaces(7), max_user_namespaces).
+
+    The limit belongs to the user namespace of the writer, who needs CAP_SYS_RESOURCE in it; dropping the
+    capabilities afterwards makes it final. Needs /proc, so it comes before the private root.
+    """
+    descriptor = os.open("/proc/sys/user/max_user_namespaces", os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(descriptor, b"0")
+    finally:
+        os.close(descriptor)
+
+
 def _mount(source: str | None, target: str, kind: str | None, flags: int, data: str | None = None) -> None:
     encoded = [None if item is None else os.fsencode(item) for item in (source, target, kind, data)]
     result = _LIBC.mount(encoded[0], encoded[1], encoded[2], ctypes.c_ulong(flags), encoded[3])

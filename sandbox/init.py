@@ -142,7 +142,12 @@ def run_as_pid1(init_end: int, job_end: int, baseline: Baseline, uid: int, gid: 
 def _build_room(order: dict[str, Any], staging: str) -> tuple[dict[str, str], dict[str, str]]:
     """Pivot into the private root. pid 2 does it, so that ``/proc/self/fd`` is its own; pid 1 moves along."""
     off = set(order.get("walls_off", ()))  # only the matrix tests of the cell send this
-    states, notes = {"namespaces": "enforced", "network": "enforced"}, {}
+    states = {"namespaces": "enforced", "network": "enforced"}
+    notes: dict[str, str] = {}
+    try:
+        confine.forbid_user_namespaces()
+    except OSError as error:  # a /proc/sys that is read-only on some hosts; seccomp still kills at unshare
+        notes["namespaces"] = messages.clip(f"further user namespaces are not forbidden: {error}", 200)
     files = [(messages.MODEL_DIR + "/" + inside, source) for inside, source in order["files"]]
     try:
         if "root" in off:

@@ -110,3 +110,13 @@ def test_a_hundred_jobs_in_a_row_leave_nothing(attack: Attack) -> None:
         record = attack(source)
         assert record.ending in {"done", "crash", "violation"}
     assert len(os.listdir("/proc/self/fd")) <= before + 2  # the spare parent's socket and pipe may come and go
+
+
+def test_no_user_namespace_can_be_made_even_without_seccomp(attack: Attack) -> None:
+    source = (
+        "libc = ctypes.CDLL(None, use_errno=True)\nnote(made=libc.unshare(0x10000000), why=ctypes.get_errno())"
+    )
+    record = attack(source, walls_off=["seccomp"])
+    assert record.notes[0].facts == {"made": -1, "why": 28}  # ENOSPC: the limit of the job's own namespace
+    assert record.walls is not None
+    assert "namespaces" not in record.walls.notes
