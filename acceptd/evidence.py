@@ -246,6 +246,21 @@ FRAMES: dict[str, type[Evidence]] = {
 """Frame type to model. A frame type that is not here does not exist."""
 
 
+class ResourceProfile(Evidence):
+    """How a job used the host over time, as the trusted side saw it. A short job may end before the first sample.
+
+    ``bytes_used[i]`` is anonymous memory above the warm parent's at ``seconds[i]`` of wall clock.
+    """
+
+    seconds: Annotated[list[float], Field(max_length=256)] = []
+    bytes_used: Annotated[list[Count], Field(max_length=256)] = []
+    minor_faults: Count | None = None
+    """None, as ``major_faults``, when the job was killed from outside: then nobody reported them."""
+    major_faults: Count | None = None
+    threads: Count = 0
+    """The most at any sample; 0 without one."""
+
+
 class JobRecord(Evidence):
     """How one job went, as the trusted side measured it, with the frames that it accepted.
 
@@ -288,6 +303,7 @@ class JobRecord(Evidence):
     peak_rss_bytes: int = 0
     baseline_rss_bytes: int = 0
     """The warm parent's resident set: the trusted side's own figure, not the job's."""
+    resource_profile: ResourceProfile | None = None
     stderr_tail: str = ""
 
 

@@ -30,6 +30,7 @@ from acceptd.evidence import (
     Note,
     Placement,
     Refused,
+    ResourceProfile,
     Schema,
     Step,
     Vectors,
@@ -76,6 +77,18 @@ class _Collected:
     def fields(self) -> dict[str, Any]:
         """Return keyword arguments for JobRecord."""
         return self._fields
+
+
+def _profile(seen: Watched) -> ResourceProfile:
+    samples = seen.samples.kept()
+    minor, major = seen.faults if seen.faults is not None else (None, None)
+    return ResourceProfile(
+        seconds=[seconds for seconds, _ in samples],
+        bytes_used=[used for _, used in samples],
+        minor_faults=minor,
+        major_faults=major,
+        threads=seen.threads,
+    )
 
 
 def _rewind(descriptor: int) -> None:
@@ -335,6 +348,7 @@ class Cell:
             wall_s=round(seen.wall_s, 6),
             cpu_s=round(seen.cpu_s, 6),
             peak_rss_bytes=seen.max_rss,
+            resource_profile=_profile(seen),
             stderr_tail=stderr,
             **collected.fields(),
         )

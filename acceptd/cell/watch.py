@@ -14,6 +14,7 @@ from typing import Final
 
 from acceptd.cell.limits import JobLimits
 from acceptd.cell.protocol import Frame, Reader
+from acceptd.cell.samples import Samples
 from acceptd.errors import AcceptdError, ProtocolViolationError
 from acceptd.evidence import Walls
 
@@ -39,7 +40,11 @@ class Watched:
     stage: str = ""
     stderr: bytes = b""
     cancelled: bool = False
-    samples: list[tuple[float, int]] = field(default_factory=list)
+    samples: Samples = field(default_factory=Samples)
+    threads: int = 0
+    """The most that a sample saw; 0 when the job ended before the first."""
+    faults: tuple[int, int] | None = None
+    """Minor and major page faults, of pid 1's report; None when it made none."""
 
 
 def outer_pid(pidfd: int) -> int:
@@ -51,13 +56,14 @@ def outer_pid(pidfd: int) -> int:
     return -1
 
 
-def anonymous_memory(init_pid: int) -> int:
-    """Return RssAnon + RssShmem in bytes of the job, the only child of ``init_pid``; 0 when it is gone."""
+def memory_and_threads(init_pid: int) -> tuple[int, int]:
+    """Return RssAnon + RssShmem in bytes and the threads of the only child of ``init_pid``; 0 when it is gone."""
     with contextlib.suppress(OSError, ValueError, IndexError):
         with open(f"/proc/{init_pid}/task/{init_pid}/children", encoding="ascii") as file:
             child = int(file.read().split()[0])
+        threads = [int(name) for name in os.listdir(f"/proc/{child}/task")]
         # A job whose main thread has exited has no memory in its own status, but its other threads do.
-        for thread in (child, *(int(name) for name in os.listdir(f"/proc/{child}/task"))):
+        for thread in (child, *threads):
             with (
                 contextlib.suppress(OSError),
                 open(f"/proc/{child}/task/{thread}/status", encoding="ascii") as file,
@@ -66,8 +72,8 @@ def anonymous_memory(init_pid: int) -> int:
                     int(line.split()[1]) * 1024 for line in file if line.startswith(("RssAnon:", "RssShmem:"))
                 ]
                 if sizes:
-                    return sum(sizes)
-    return 0
+                    return sum(sizes), len(threads)
+    return 0, 0
 
 
 def kill(pidfd: int) -> None:
@@ -152,10 +158,11 @@ def watch(
         now = time.monotonic()
         if alive and now >= next_sample:
             next_sample = now + SAMPLE_SECONDS
-            used = max(0, anonymous_memory(init_pid) - baseline)
-            seen.sampled_peak = max(seen.sampled_peak, used)
-            if len(seen.samples) < 4096:
-                seen.samples.append((round(now - start, 3), used))
+            anonymous, threads = memory_and_threads(init_pid)
+            used = max(0, anonymous - baseline)
+            seen.sampled_peak, seen.threads = max(seen.sampled_peak, used), max(seen.threads, threads)
+            if anonymous:
+                seen.samples.add(round(now - start, 3), used)
             if used > limits.memory_bytes + limits.inner.mapped_bytes:
                 stop("memory")
             seen.cpu_s = max(seen.cpu_s, _cpu_seconds(init_pid))
@@ -199,3 +206,4 @@ def _read_report(seen: Watched, report: bytes) -> None:
         seen.status = int(facts["status"])
         seen.cpu_s = max(seen.cpu_s, float(facts["utime"]) + float(facts["stime"]))
         seen.max_rss = int(facts["maxrss"])
+        seen.faults = int(facts["minflt"]), int(facts["majflt"])

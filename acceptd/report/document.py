@@ -125,7 +125,14 @@ def _job(record: JobRecord) -> dict[str, Any]:
         "baseline_memory_bytes": baseline,
         "load_ms": round(record.schema_.load_ms, 3) if record.schema_ else None,
         "run_ms": _median([case.wall_ms for case in record.cases if not case.error]),
+        "resource_profile": _profile(record),
     }
+
+
+def _profile(record: JobRecord) -> dict[str, Any] | None:
+    """Return memory over time, faults and threads; of a job that saw held-out vectors nobody is told."""
+    profile = record.resource_profile
+    return profile.model_dump() if profile is not None and record.kind in PUBLIC_JOBS else None
 
 
 def _median(values: list[float]) -> float | None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from acceptd.report.chart import memory_chart
 from acceptd.report.escape import markup, milliseconds, shape, size
 from acceptd.report.style import CONTENT_POLICY, CSS
 
 _ROWS: Final = 200
+_CHARTS: Final = 24
 _BAD: Final = "\0"
 """Before a cell's markup: show it as bad. Escaped text never holds a NUL."""
 
@@ -159,7 +161,8 @@ def _resources(report: Mapping[str, Any]) -> str:
         for job in resources["jobs"]
     ]
     head = ("job", "model", "ending", "wall", "cpu", "peak memory", "attempts")
-    return (stages if timings else "") + (_table(head, rows, right=(3, 4, 5, 6)) if rows else "")
+    charts = "".join(memory_chart(job) for job in resources["jobs"][:_CHARTS])
+    return (stages if timings else "") + (_table(head, rows, right=(3, 4, 5, 6)) if rows else "") + charts
 
 
 def _walls(report: Mapping[str, Any]) -> str:

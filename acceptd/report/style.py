@@ -35,6 +35,8 @@ th { text-align: left; font-weight: 600; color: var(--soft); }
 th, td { padding: .3rem .8rem .3rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }
 td { overflow-wrap: anywhere; } td.bad { color: var(--rejected); font-weight: 600; }
 td.right, th.right { white-space: nowrap; }
+figure { margin: 1rem 0 0; } figcaption { color: var(--soft); font-size: .9rem; overflow-wrap: anywhere; }
+svg { display: block; width: 100%; height: 4rem; color: var(--tone); background: var(--card); }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: .25rem 1.2rem; margin: 0; }
 dt { color: var(--soft); } dd { margin: 0; overflow-wrap: anywhere; }
 @media (max-width: 34rem) { dl { grid-template-columns: 1fr; } dd { margin-bottom: .5rem; } }

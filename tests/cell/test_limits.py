@@ -51,6 +51,29 @@ def test_memory_within_the_budget_is_given(attack: Attack) -> None:
     assert attack("x = bytearray(128 << 20); note(n=len(x))").ending == "done"
 
 
+def test_the_record_shows_memory_over_time_faults_and_threads(attack: Attack) -> None:
+    source = """
+keep = bytearray(96 << 20)
+gate = threading.Event()
+for _ in range(3): threading.Thread(target=gate.wait, daemon=True).start()
+time.sleep(0.4)
+del keep
+time.sleep(0.3)
+os._exit(1)
+"""
+    profile = attack(source).resource_profile
+    assert profile is not None
+    assert len(profile.seconds) == len(profile.bytes_used) >= 4
+    assert 90 << 20 < max(profile.bytes_used) < 128 << 20
+    assert profile.bytes_used[-1] < 32 << 20
+    assert profile.threads == 4
+    assert profile.minor_faults is not None
+    assert profile.minor_faults > 100  # of 24,576 pages; fewer where the kernel gives huge ones
+    asleep = attack("time.sleep(3600)", cpu=1).resource_profile
+    assert asleep is not None
+    assert asleep.minor_faults is None  # killed from outside
+
+
 def test_an_output_past_its_cap_is_a_limit(attack: Attack, tmp_path: object) -> None:
     from acceptd.cell.blobs import Blob
 

@@ -18,6 +18,7 @@ from acceptd.evidence import (
     OutputStats,
     PlacedNode,
     Placement,
+    ResourceProfile,
     Schema,
     Sealed,
     Statistics,
@@ -129,6 +130,22 @@ def test_the_documented_keys_are_there() -> None:
     assert made["models"][0]["seen_by"] == "runtime"
     assert made["models"][0]["placement"] == {"CPU": 3}
     assert "release" not in report(judged("accepted"))
+
+
+PROFILE = ResourceProfile(seconds=[0.05, 0.1], bytes_used=[7, 135791], minor_faults=246, major_faults=1, threads=3)
+
+
+def test_a_job_shows_its_resource_profile_but_not_one_that_saw_held_out_vectors() -> None:
+    shown = JobRecord(kind="run", model="main", ending="done", resource_profile=PROFILE)
+    held = JobRecord(kind="held-out", model="main", ending="done", resource_profile=PROFILE)
+    jobs = report(judged("accepted"), shown, held)["resources"]["jobs"]
+    assert jobs[0]["resource_profile"] is None  # nothing was sampled
+    assert jobs[2]["resource_profile"] == {
+        "seconds": [0.05, 0.1], "bytes_used": [7, 135791], "minor_faults": 246, "major_faults": 1, "threads": 3,
+    }  # fmt: skip
+    assert jobs[3]["kind"] == "held-out"
+    assert jobs[3]["resource_profile"] is None
+    assert "135791" not in json.dumps(for_team(report(judged("accepted"), held)))
 
 
 def test_it_is_canonical_json_whatever_the_numbers_are() -> None:

@@ -33,6 +33,10 @@ def report(text: str = "plain", **changes: Any) -> dict[str, Any]:
     job = {
         "kind": "run", "model": text, "ending": "crash", "cause": text, "stage": "schema", "attempts": 1,
         "wall_ms": 12.0, "cpu_ms": 7.0, "peak_memory_bytes": 3 << 20, "load_ms": None, "run_ms": None,
+        "resource_profile": {
+            "seconds": [0.05, 0.6, 1.2], "bytes_used": [3 << 20, 71 << 20, 5 << 20], "threads": 2,
+            "minor_faults": 1234, "major_faults": 0,
+        },
     }  # fmt: skip
     model = {
         "name": text, "file": text, "seen_by": "runtime", "ir_version": 8, "opsets": {text: 13}, "nodes": 3,
@@ -131,9 +135,22 @@ class TestHtml:
         assert {tag for tag, _ in reader.tags} == {
             "html", "head", "meta", "title", "style", "body", "main", "header", "section", "h1", "h2", "h3", "p",
             "div", "span", "code", "b", "table", "thead", "tbody", "tr", "th", "td", "dl", "dt", "dd",
+            "figure", "svg", "polyline", "figcaption",
         }  # fmt: skip
         allowed = {"class", "lang", "charset", "http-equiv", "content", "name"}
-        assert all(set(attributes) <= allowed for _, attributes in reader.tags)
+        drawn = {
+            "role",
+            "aria-label",
+            "viewbox",
+            "preserveaspectratio",
+            "points",
+            "fill",
+            "stroke",
+            "stroke-width",
+        }
+        drawn.add("vector-effect")
+        for tag, attributes in reader.tags:
+            assert set(attributes) <= (drawn if tag in {"svg", "polyline"} else allowed)
         assert "onerror" in "".join(reader.text)
         assert not [char for char in page if not char.isprintable() and char != "\n"]
 
@@ -174,6 +191,26 @@ class TestHtml:
         assert '<td class="bad">unavailable</td>' in page
         assert '<td class="bad">plain</td>' in page
         assert "<td>enforced</td>" in page
+
+    def test_memory_over_time_is_a_line_and_says_so_in_words(self) -> None:
+        reader = parsed(render(report()))
+        [picture] = [attributes for tag, attributes in reader.tags if tag == "svg"]
+        [line] = [attributes for tag, attributes in reader.tags if tag == "polyline"]
+        words = "Memory of run plain: from 3.0 MiB to 5.0 MiB in 1.2 s, peak 71.0 MiB at 600 ms, 3 samples"
+        assert (picture["role"], picture["aria-label"]) == ("img", words)
+        assert line["points"] == "28.7,57.6 300.0,4.0 596.0,56.1"
+        assert words + "; 2 threads at most; page faults 1234 minor, 0 major" in "".join(reader.text)
+
+    @pytest.mark.parametrize("profile", [None, {}, {"seconds": [0.05], "bytes_used": [1]}])
+    def test_too_few_samples_draw_nothing(self, profile: Any) -> None:
+        made = report()
+        made["resources"]["jobs"][0]["resource_profile"] = profile
+        assert "<svg" not in render(made)
+
+    def test_a_job_without_memory_is_a_flat_line(self) -> None:
+        made = report()
+        made["resources"]["jobs"][0]["resource_profile"] = {"seconds": [0.0, 0.0], "bytes_used": [0, 0]}
+        assert 'points="4.0,60.0 4.0,60.0"' in render(made)
 
     def test_a_cell_cannot_be_made_bad_by_its_text(self) -> None:
         row = report("\0!x")["models"][0]
