@@ -15,80 +15,16 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from acceptd.cell import launcher, syscalls
+from acceptd.cell import cgroup, launcher, syscalls
+from acceptd.cell.collected import OWN_WALLS, Collected, profile_of, with_own
 from acceptd.cell.limits import JobLimits, Observed, classify
 from acceptd.cell.protocol import Frame, Reader
-from acceptd.cell.watch import Watched, watch
+from acceptd.cell.watch import Watched, end, outer_pid, watch
 from acceptd.errors import CellUnavailableError, InternalError
-from acceptd.evidence import (
-    Case,
-    Check,
-    Done,
-    Facts,
-    JobRecord,
-    ManifestFrame,
-    Note,
-    Placement,
-    Refused,
-    ResourceProfile,
-    Schema,
-    Step,
-    Vectors,
-    Walls,
-    Wire,
-)
+from acceptd.evidence import JobRecord
 from sandbox import messages
 
 JOBS_PER_PARENT: Final = 1000
-OWN_WALLS: Final = frozenset({"memory_cgroup", "separate_uid"})
-"""Walls that the trusted side states; the others are the job's own report before any submitted byte."""
-
-
-class _Collected:
-    """Accepted frames of one job, sorted into the fields of a JobRecord."""
-
-    _LISTS: Final = {Step: "steps", Case: "cases", Note: "notes"}
-    _SINGLE: Final = {
-        Walls: "walls",
-        Refused: "refused",
-        Wire: "wire",
-        Facts: "facts",
-        Vectors: "vectors",
-        Schema: "schema_",
-        Placement: "placement",
-        Done: "done",
-    }
-
-    def __init__(self) -> None:
-        self._fields: dict[str, Any] = {}
-
-    def add(self, frame: Frame) -> None:
-        """Keep one frame; entries and data of ``unpack`` go to the caller only."""
-        body = frame.body
-        if isinstance(body, Check):
-            self._fields[frame.type] = body
-        elif isinstance(body, ManifestFrame):
-            self._fields["manifest"] = body.document
-        elif body is not None and type(body) in self._LISTS:
-            self._fields.setdefault(self._LISTS[type(body)], []).append(body)
-        elif body is not None and type(body) in self._SINGLE:
-            self._fields[self._SINGLE[type(body)]] = body
-
-    def fields(self) -> dict[str, Any]:
-        """Return keyword arguments for JobRecord."""
-        return self._fields
-
-
-def _profile(seen: Watched) -> ResourceProfile:
-    samples = seen.samples.kept()
-    minor, major = seen.faults if seen.faults is not None else (None, None)
-    return ResourceProfile(
-        seconds=[seconds for seconds, _ in samples],
-        bytes_used=[used for _, used in samples],
-        minor_faults=minor,
-        major_faults=major,
-        threads=seen.threads,
-    )
 
 
 def _rewind(descriptor: int) -> None:
@@ -143,6 +79,7 @@ class Cell:
     """
 
     def __init__(self, sealed: Path, *, spare: bool = False, testing: bool = False) -> None:
+        self._area, _ = cgroup.area()  # first: it moves this process, and what starts later is born in its leaf
         self._sealed = sealed
         self._testing = testing
         self._want_spare = spare
@@ -241,7 +178,7 @@ class Cell:
         attempts = 0
         while True:
             attempts += 1
-            record = self._once(order, kind, limits, blobs or {}, on_frame, cancelled)
+            record = self._once(order, kind, limits, blobs or {}, on_frame, cancelled, required_walls)
             # A job that streams to the caller cannot be replayed; the caller starts afresh.
             again = record.ending == "lost" and attempts < 2 and record.cause != "cancelled" and on_frame is None
             if not again:
@@ -261,6 +198,7 @@ class Cell:
         blobs: Mapping[str, int],
         on_frame: Callable[[Frame], None] | None,
         cancelled: Callable[[], bool],
+        required: Sequence[str],
     ) -> JobRecord:
         for descriptor in blobs.values():
             _rewind(descriptor)
@@ -269,8 +207,10 @@ class Cell:
         status_read, status_write = os.pipe2(os.O_CLOEXEC)
         stderr_read, stderr_write = os.pipe2(os.O_CLOEXEC)
         pidfd = -1
-        collected = _Collected()
+        collected = Collected()
         healthy = True
+        box: cgroup.JobCgroup | None = None
+        note = ""
         try:
             try:
                 pidfd = parent.fork([status_write, theirs.fileno(), stderr_write, *blobs.values()])
@@ -282,6 +222,15 @@ class Cell:
                 os.close(status_write)
                 os.close(stderr_write)
             reader = Reader(kind, max_bytes=limits.frame_bytes, max_frames=limits.frames)
+            if self._area is not None:
+                try:
+                    box = self._area.admit(limits, outer_pid(pidfd))
+                except OSError as error:
+                    note = f"the job could not be moved into a cgroup of its own: {error}"[:300]
+            if note and "memory_cgroup" in required:
+                end(pidfd)
+                cause = "a mandatory wall is missing"
+                return JobRecord(kind=kind, ending="unavailable", cause=cause, message=note)
             _send_order(ours, order)
 
             def take(frame: Frame) -> None:
@@ -300,8 +249,12 @@ class Cell:
                 on_frame=take,
                 cancelled=cancelled,
             )
+            if not seen.killed_for and box is not None and box.out_of_memory():
+                seen.killed_for = "memory"
             record = self._record(kind, seen, reader, collected, limits)
-            record = record.model_copy(update={"baseline_rss_bytes": parent.parent.resident})
+            walls = with_own(record.walls, self._area is not None, note)
+            update = {"baseline_rss_bytes": parent.parent.resident, "walls": walls}
+            record = record.model_copy(update=update)
             states = record.walls.states if record.walls is not None else {}
             if (
                 record.ending == "unavailable"
@@ -321,10 +274,12 @@ class Cell:
             for descriptor in (status_read, stderr_read, pidfd):
                 if descriptor >= 0:
                     os.close(descriptor)
+            if box is not None:
+                box.close()
             self._give_back(parent, healthy=healthy)
 
     def _record(
-        self, kind: str, seen: Watched, reader: Reader, collected: _Collected, limits: JobLimits
+        self, kind: str, seen: Watched, reader: Reader, collected: Collected, limits: JobLimits
     ) -> JobRecord:
         ending, cause = classify(
             Observed(
@@ -348,7 +303,7 @@ class Cell:
             wall_s=round(seen.wall_s, 6),
             cpu_s=round(seen.cpu_s, 6),
             peak_rss_bytes=seen.max_rss,
-            resource_profile=_profile(seen),
+            resource_profile=profile_of(seen),
             stderr_tail=stderr,
             **collected.fields(),
         )
@@ -365,6 +320,8 @@ class Cell:
             with contextlib.suppress(Exception):
                 upcoming.result().close()
         self._spawner.shutdown(wait=True)
+        if self._area is not None:
+            self._area.sweep()
 
     def __enter__(self) -> Cell:
         return self

@@ -50,7 +50,10 @@ MEANING: Final[dict[str, tuple[str, str]]] = {
     ),
     "memory_cgroup": (
         "the kernel itself stops a job at its memory budget, page cache included",
-        "nothing to do: this version bounds memory by RLIMIT_DATA and a watcher, and uses no cgroup yet",
+        (
+            "without it RLIMIT_DATA and a watcher bound memory. It needs cgroup v2 with its memory and pids"
+            " controllers delegated: Delegate=memory pids and ProtectControlGroups=no in a drop-in of its unit"
+        ),
     ),
     "separate_uid": (
         "a job that escaped every other wall would still not be the daemon's user",
@@ -110,8 +113,9 @@ def examine() -> list[Check]:
 def _walls(cell: Cell, record: JobRecord) -> list[Check]:
     states: dict[str, State] = dict(record.walls.states) if record.walls else {}
     notes = dict(record.walls.notes) if record.walls else {}
-    states |= {name: _state(value) for name, value in cell.outer_states.items()}
-    notes |= cell.outer_notes
+    # Of its cgroup the job's record says more than the host: whether the move worked.
+    states = {name: _state(value) for name, value in cell.outer_states.items()} | states
+    notes = cell.outer_notes | notes
     facts = record.notes[0].facts if record.notes else {}
     for name in ("root", "network"):
         if facts.get(name):

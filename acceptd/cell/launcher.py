@@ -20,6 +20,7 @@ import sysconfig
 from dataclasses import dataclass
 from pathlib import Path
 
+from acceptd.cell import cgroup
 from acceptd.errors import CellUnavailableError, InternalError
 
 CELL_USER = "acceptd-cell"
@@ -71,8 +72,10 @@ def outer_walls() -> tuple[dict[str, str], dict[str, str]]:
     else:
         states["separate_uid"] = "unavailable"
         notes["separate_uid"] = "started by an ordinary user: jobs keep the user's kernel uid"
-    states["memory_cgroup"] = "unavailable"
-    notes["memory_cgroup"] = "this version uses no cgroup: rlimits and the resident-set watcher bound memory"
+    area, why = cgroup.area()
+    states["memory_cgroup"] = "unavailable" if area is None else "enforced"
+    if area is None:
+        notes["memory_cgroup"] = f"{why}; rlimits and the resident-set watcher bound memory"
     return states, notes
 
 

@@ -82,6 +82,14 @@ def kill(pidfd: int) -> None:
         signal.pidfd_send_signal(pidfd, signal.SIGKILL)
 
 
+def end(pidfd: int) -> None:
+    """Kill the namespace's init and wait until it is dead."""
+    kill(pidfd)
+    poller = select.poll()
+    poller.register(pidfd, select.POLLIN)
+    poller.poll()
+
+
 def watch(
     *,
     pidfd: int,
