@@ -10,7 +10,7 @@ from acceptd.judge.finding import Finding
 from acceptd.judge.interface import Difference, DimRule, bounds_rule, differences, file_rule, reported, stated
 from acceptd.judge.words import make
 from acceptd.policy.contract import Contract, ContractModel
-from acceptd.policy.manifest import DimBounds, Manifest, ModelSpec, OutputSpec
+from acceptd.policy.manifest import DimBounds, Manifest, ModelSpec, OutputSpec, ValueSpec
 
 NARROWED = "schema/dimension-narrowed"
 
@@ -150,6 +150,7 @@ def _meanings(agreed: ContractModel, model: ModelSpec) -> Iterator[Difference]:
         given = inputs.get(value.name)
         if given is None:
             continue
+        yield from _unstated(value, given)
         if value.range is not None and value.range != given.range:
             yield Difference("schema/range-changed", value.name, value.range, given.range)
         if value.optional != given.optional:
@@ -158,7 +159,16 @@ def _meanings(agreed: ContractModel, model: ModelSpec) -> Iterator[Difference]:
     for index, output in enumerate(agreed.outputs):
         own = outputs.get(output.name) or (model.outputs[index] if index < len(model.outputs) else None)
         if own is not None:
+            yield from _unstated(output, own)
             yield from _output_meaning(output, own)
+
+
+def _unstated(agreed: ValueSpec, own: ValueSpec) -> Iterator[Difference]:
+    """What the contract says and the manifest must not leave out: each run is held against the manifest alone."""
+    if agreed.shape is not None and own.shape is None:
+        yield Difference("schema/rank-changed", agreed.name, list(agreed.shape), None)
+    if agreed.key_dtype is not None and agreed.key_dtype != own.key_dtype:
+        yield Difference("schema/dtype-changed", agreed.name, agreed.key_dtype, own.key_dtype)
 
 
 def _output_meaning(agreed: OutputSpec, own: OutputSpec) -> Iterator[Difference]:

@@ -178,6 +178,17 @@ def test_static_where_the_contract_is_static_and_the_model_became_dynamic() -> N
     assert set(before(world.facts(), world.a_manifest(), world.a_contract(static))) == {"schema/dimension-freed"}
 
 
+def test_a_shape_that_the_contract_states_may_not_be_left_out_of_the_manifest() -> None:
+    """Runs and callers are held against the manifest alone, so silence there would void the contract."""
+    for side in ("inputs", "outputs"):
+
+        def silent(document: dict[str, Any], side: str = side) -> None:
+            del model(document)[side][0]["shape"]
+
+        found = before(world.facts(), world.a_manifest(silent), world.a_contract())
+        assert "schema/rank-changed" in found
+
+
 def test_outputs_in_another_order() -> None:
     def swapped(document: dict[str, Any]) -> None:
         second_output(document)
