@@ -6,7 +6,9 @@ inventory, the policy's lists) is checked again here.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from typing import Final
 
 from acceptd.evidence import Check, Facts, JobRecord, Problem, Sealed, Wire
 from acceptd.judge.finding import Finding
@@ -18,6 +20,12 @@ from acceptd.policy.policy import Policy
 
 HIDDEN_PAYLOAD_BYTES = 4096
 """Unknown protobuf fields beyond this many bytes are called a payload."""
+
+_SHADOWING: Final = re.compile(
+    r"(ValidationError: )?Graph must be in single static assignment \(SSA\) form, "
+    r"however '.*' has been used as (output|graph input) names multiple times\."
+)
+"""The checker's whole sentence: a part of it may stand in any refusal as the name of a node."""
 
 BUILT_IN_DOMAINS = frozenset(
     {"ai.onnx", "ai.onnx.ml", "ai.onnx.training", "ai.onnx.preview.training", "com.microsoft"}
@@ -187,7 +195,7 @@ def _checker(model: ModelSpec, check: Check) -> Iterator[Finding]:
         return
     if check.skipped:
         yield make("structure/checker-skipped", "inspect", model.file, check.skipped)
-    elif "SSA" in check.message:
+    elif _SHADOWING.fullmatch(check.message.partition("\n")[0]):
         # Within one graph the runtime itself refuses a second definition; what is left is shadowing.
         yield make("structure/shadowed-name", "inspect", model.file, check.message)
     else:

@@ -78,7 +78,15 @@ def test_checker_and_shape_inference() -> None:
         return world.codes(judged)
 
     assert "structure/checker-failed" in with_check(checker=Check(ok=False, message="no"))
-    assert "structure/shadowed-name" in with_check(checker=Check(ok=False, message="Graph must be in SSA form"))
+    ssa = (
+        "ValidationError: Graph must be in single static assignment (SSA) form, however 'z' has been used as "
+        "output names multiple times.\n\n==> Context: Bad node spec for node. Name:  OpType: If"
+    )
+    assert "structure/shadowed-name" in with_check(checker=Check(ok=False, message=ssa))
+    named = "ValidationError: Unrecognized attribute: x for operator Add\n\n==> Context: Bad node spec. Name: SSA"
+    assert "structure/checker-failed" in with_check(checker=Check(ok=False, message=named))
+    begun = "Graph must be in single static assignment (SSA) form in initializer but not in graph input"
+    assert "structure/checker-failed" in with_check(checker=Check(ok=False, message=begun))
     assert "structure/checker-skipped" in with_check(checker=Check(ok=False, skipped="too large"))
     assert "structure/shape-inference-failed" in with_check(shapes=Check(ok=False, message="no"))
     failed = world.verdict(world.submission([world.inspect(checker=Check(ok=False, message="no"))]))
