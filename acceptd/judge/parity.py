@@ -47,7 +47,8 @@ def tolerance(
 
     Order: the manifest's own, else the set's (``data.json``), else onnx's defaults for an inferred
     manifest, else the policy's for the kind. The policy's and the contract's caps bound what a
-    submitter declares; bfloat16 without a declared tolerance gets at least 2^-6 relative.
+    submitter declares; bfloat16 without a declared tolerance gets at least 2^-6 relative, where no
+    contract says less. An output's own tolerance in the contract is a cap too.
     """
     kind = output.kind if output is not None else "values"
     usual = {"probabilities": policy.parity.probabilities, "logits": policy.parity.logits}.get(
@@ -62,21 +63,46 @@ def tolerance(
             explicit = True
             rtol = chosen.rtol if golden.rtol is None else golden.rtol
             chosen = Tolerance(rtol=min(rtol, 1.0), atol=chosen.atol if golden.atol is None else golden.atol)
-    caps = [(policy.parity.max_rtol, policy.parity.max_atol)]
-    if contract is not None:
-        caps.append(
-            (
-                math.inf if contract.max_rtol is None else contract.max_rtol,
-                math.inf if contract.max_atol is None else contract.max_atol,
-            )
-        )
-    rtol = min(chosen.rtol, *(cap for cap, _ in caps))
-    atol = min(chosen.atol, *(cap for _, cap in caps))
-    capped = explicit and (rtol < chosen.rtol or atol < chosen.atol)
+    most = _caps(contract, golden.model, output)
+    rtol = min(chosen.rtol, policy.parity.max_rtol, most.rtol)
+    atol = min(chosen.atol, policy.parity.max_atol, most.atol)
+    top1 = _least_top1(output, most, policy) if output is not None and kind in RANKED else None
+    declared = output.tolerance.top1 if output is not None and output.tolerance is not None else None
+    capped = explicit and (
+        rtol < chosen.rtol or atol < chosen.atol or (None not in {declared, top1} and declared != top1)
+    )
     if dtype == "bfloat16" and (output is None or output.tolerance is None):
-        rtol = max(rtol, BFLOAT16_RTOL)
-    top1 = chosen.top1 if chosen.top1 is not None else usual.top1
-    return Resolved(rtol, atol, top1 if kind in RANKED else None, explicit, capped)
+        rtol = min(max(rtol, BFLOAT16_RTOL), most.rtol)
+    return Resolved(rtol, atol, top1, explicit, capped)
+
+
+@dataclass(frozen=True, slots=True)
+class _Caps:
+    """What a contract allows at most for one output, and the least share of rows that keep their top class."""
+
+    rtol: float = math.inf
+    atol: float = math.inf
+    top1: float = 0.0
+
+
+def _caps(contract: Contract | None, model: str, output: OutputSpec | None) -> _Caps:
+    if contract is None:
+        return _Caps()
+    rtol = math.inf if contract.max_rtol is None else contract.max_rtol
+    atol = math.inf if contract.max_atol is None else contract.max_atol
+    outputs = next((one.outputs for one in contract.models if one.name == model), [])
+    agreed = next((one.tolerance for one in outputs if output is not None and one.name == output.name), None)
+    if agreed is None:
+        return _Caps(rtol, atol)
+    return _Caps(min(rtol, agreed.rtol), min(atol, agreed.atol), agreed.top1 or 0.0)
+
+
+def _least_top1(output: OutputSpec, most: _Caps, policy: Policy) -> float:
+    """Return the least share of rows that keep their top class: what is declared, within policy and contract."""
+    usual = policy.parity.logits.top1 if output.kind == "logits" else policy.parity.probabilities.top1
+    own = output.tolerance.top1 if output.tolerance is not None else None
+    least = max(own, policy.parity.min_top1) if own is not None else (1.0 if usual is None else usual)
+    return max(least, most.top1)
 
 
 def expected_names(golden: VectorSet, model: ModelSpec) -> list[str] | None:
@@ -216,7 +242,9 @@ _NOTES: dict[str, tuple[str, str]] = {
 }
 
 
-def parity(manifest: Manifest, rows: Sequence[OutputStats], policy: Policy) -> Iterator[Finding]:
+def parity(
+    manifest: Manifest, rows: Sequence[OutputStats], policy: Policy, contract: Contract | None = None
+) -> Iterator[Finding]:
     """Yield what the statistics of goldens say, with the worst element of each output that fails."""
     outputs: Mapping[tuple[str, str], OutputSpec] = {
         (model.name, output.name): output for model in manifest.models for output in model.outputs
@@ -230,7 +258,7 @@ def parity(manifest: Manifest, rows: Sequence[OutputStats], policy: Policy) -> I
             code, message = _NOTES.get(row.note, ("parity/malformed", row.note or "not comparable"))
             yield make(code, "compare", where, message, _shows(row))
             continue
-        yield from _golden(row, output, where, policy)
+        yield from _golden(row, output, where, policy, _caps(contract, row.model, output))
     for model in manifest.models if manifest.declared else ():
         own = [row for row in rows if row.against == "golden" and row.model == model.name]
         if own and all(row.comparable and not row.n for row in own):
@@ -238,29 +266,30 @@ def parity(manifest: Manifest, rows: Sequence[OutputStats], policy: Policy) -> I
             yield make("vectors/insensitive", "compare", model.name, message)
 
 
-def _golden(row: OutputStats, output: OutputSpec | None, where: str, policy: Policy) -> Iterator[Finding]:
+def _golden(
+    row: OutputStats, output: OutputSpec | None, where: str, policy: Policy, most: _Caps
+) -> Iterator[Finding]:
     kind = output.kind if output is not None else "values"
     if kind == "probabilities" and row.range_violations:
         message = f"{row.range_violations} values outside [0, 1] or rows whose sum is not 1 within 1e-4"
         yield make("parity/not-probabilities", "compare", where, message, _shows(row))
-    if _classes_differ(row, output, policy):
+    if _classes_differ(row, output, policy, most):
         message = f"{row.top1_mismatches} of {row.top1_total} rows have another top class than expected"
         yield make("parity/class-changed", "compare", where, message, _shows(row))
     if row.exceeding:
         declared = output is not None and output.tolerance is not None
         calm = kind == "logits" and not declared and not row.top1_mismatches and row.top1_total > 0
-        if calm and isinstance(row.max_abs, int | float) and row.max_abs <= policy.parity.max_atol:
+        drift = min(policy.parity.max_atol, most.atol)
+        if calm and isinstance(row.max_abs, int | float) and row.max_abs <= drift:
             yield make("parity/drift", "compare", where, f"every row keeps its class; {_worst(row)}", _shows(row))
         else:
             yield make("parity/mismatch", "compare", where, _worst(row), _shows(row))
 
 
-def _classes_differ(row: OutputStats, output: OutputSpec | None, policy: Policy) -> bool:
+def _classes_differ(row: OutputStats, output: OutputSpec | None, policy: Policy, most: _Caps) -> bool:
     if output is None or output.kind not in RANKED or not row.top1_mismatches:
         return False
-    usual = policy.parity.logits.top1 if output.kind == "logits" else policy.parity.probabilities.top1
-    own = output.tolerance.top1 if output.tolerance is not None else None
-    least = own if own is not None else (1.0 if usual is None else usual)
+    least = _least_top1(output, most, policy)
     return row.top1_total == 0 or 1.0 - row.top1_mismatches / row.top1_total < least
 
 

@@ -203,7 +203,7 @@ def _after_run(
         statistics = submission.statistics
         for problem in statistics.problems:
             yield _registered(problem.code, "compare", problem.where, problem.message)
-        yield from parity.parity(manifest, statistics.outputs, policy)
+        yield from parity.parity(manifest, statistics.outputs, policy, contract)
         yield from behaviour.comparisons(manifest, statistics.outputs, statistics.insensitive)
 
 

@@ -102,6 +102,45 @@ def test_tolerances_come_from_manifest_then_set_then_policy_under_the_caps() -> 
     assert tolerance(manifest, output, plain, contract, policy, "float32").atol == 1e-8
 
 
+def test_a_manifest_may_not_give_up_the_top_class() -> None:
+    def careless(document: dict[str, Any]) -> None:
+        document["models"][0]["outputs"][0]["tolerance"]["top1"] = 0.0
+
+    assert parity(careless, top1_mismatches=1) == ("rejected", ["parity/class-changed", "parity/tolerance-capped"])
+
+
+def test_the_tolerance_of_an_output_in_the_contract_is_a_cap() -> None:
+    def strict(document: dict[str, Any]) -> None:
+        document["models"][0]["outputs"][0]["tolerance"] = {"rtol": 0.0, "atol": 1e-7, "top1": 1.0}
+
+    def lenient(document: dict[str, Any]) -> None:
+        document["models"][0]["outputs"][0]["tolerance"]["top1"] = 0.9
+
+    manifest, contract = world.a_manifest(lenient), world.a_contract(strict)
+    output, golden = manifest.models[0].outputs[0], world.vector_sets()[0]
+    held = tolerance(manifest, output, golden, contract, Policy(), "float32")
+    assert (held.rtol, held.atol, held.top1, held.capped) == (0.0, 1e-7, 1.0, True)
+    row = world.stats(top1_total=100, top1_mismatches=5)
+    given = world.submission(statistics=world.statistics(row))
+    assert world.verdict(given, manifest=manifest).verdict == "accepted"
+    assert world.verdict(given, manifest=manifest, contract=contract).verdict == "rejected"
+
+
+def test_logits_drift_no_further_than_the_contract_lets_them() -> None:
+    given = world.submission(statistics=world.statistics(world.stats(exceeding=1, max_abs=1e-3)))
+    contract = world.a_contract(lambda document: document["models"][0]["outputs"][0].update({"kind": "logits"}))
+    manifest = world.a_manifest(logits)
+    assert world.verdict(given, manifest=manifest).verdict == "accepted"
+    assert world.codes(world.verdict(given, manifest=manifest, contract=contract), "reject") == ["parity/mismatch"]
+
+
+def test_bfloat16_is_no_way_past_the_contracts_cap() -> None:
+    manifest = world.a_manifest()
+    bare = manifest.models[0].outputs[0].model_copy(update={"tolerance": None})
+    held = tolerance(manifest, bare, world.vector_sets()[0], world.a_contract(), Policy(), "bfloat16")
+    assert held.rtol == 0.001
+
+
 def test_an_inferred_manifest_gets_onnxs_own_tolerance() -> None:
     manifest = world.a_manifest(lambda document: document["bundle"].update({"version": "0+inferred"}))
     bare = manifest.models[0].outputs[0].model_copy(update={"tolerance": None, "kind": "values"})
