@@ -203,13 +203,12 @@ def _unchecked(model: ModelSpec, covered: set[str], policy: Policy) -> Iterator[
     """An output that no golden set expects may give anything; that is a hold where goldens are required."""
     for output in model.outputs:
         if output.name not in covered:
-            finding = make(
-                "vectors/output-unchecked",
-                "vectors",
-                f"{model.name}: {output.name}",
-                "no golden set has an expected value of this output",
-            )
-            yield finding if policy.vectors.required else finding.model_copy(update={"severity": "warn"})
+            yield _unchecked_output(model, output, "no golden set has an expected value of this output", policy)
+
+
+def _unchecked_output(model: ModelSpec, output: OutputSpec, message: str, policy: Policy) -> Finding:
+    finding = make("vectors/output-unchecked", "vectors", f"{model.name}: {output.name}", message)
+    return finding if policy.vectors.required else finding.model_copy(update={"severity": "warn"})
 
 
 def from_job_vectors(code: str, where: str, message: str) -> Finding:
@@ -264,6 +263,17 @@ def parity(
         if own and all(row.comparable and not row.n for row in own):
             message = "no golden of this model has a single element: they test nothing"
             yield make("vectors/insensitive", "compare", model.name, message)
+        else:
+            yield from _empty(model, own, policy)
+
+
+def _empty(model: ModelSpec, rows: Sequence[OutputStats], policy: Policy) -> Iterator[Finding]:
+    """An output whose goldens all have no element, or none that is finite, is as good as unchecked."""
+    for output in model.outputs:
+        own = [row for row in rows if row.output == output.name]
+        if own and all(row.comparable and row.non_finite >= row.n for row in own):
+            message = "no golden set has a single finite element of this output"
+            yield _unchecked_output(model, output, message, policy)
 
 
 def _golden(

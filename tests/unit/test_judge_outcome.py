@@ -14,6 +14,7 @@ from acceptd.evidence import (
     Problem,
 )
 from acceptd.judge.parity import expected_names, tolerance
+from acceptd.judge.parity import parity as parity_of
 from acceptd.judge.verdict import judge
 from acceptd.policy.policy import Policy
 from acceptd.policy.profile import Profile
@@ -100,6 +101,19 @@ def test_tolerances_come_from_manifest_then_set_then_policy_under_the_caps() -> 
     assert tolerance(manifest, bare, plain, None, policy, "bfloat16").rtol == 2.0**-6
     contract = world.a_contract(lambda document: document.update({"max_atol": 1e-8}))
     assert tolerance(manifest, output, plain, contract, policy, "float32").atol == 1e-8
+
+
+@pytest.mark.parametrize("counts", [{"n": 0}, {"n": 3, "non_finite": 3}], ids=["no element", "not finite"])
+def test_an_output_whose_goldens_compare_nothing_is_unchecked(counts: dict[str, int]) -> None:
+    def second(document: dict[str, Any]) -> None:
+        document["models"][0]["outputs"].append({"name": "boxes", "dtype": "float32", "shape": ["batch", 3]})
+
+    rows = [world.stats(name, **counts) for name in world.SETS]
+    full = [row.model_copy(update={"output": "boxes", "n": 3, "non_finite": 0}) for row in rows]
+    found = list(parity_of(world.a_manifest(second), [*rows, *full], Policy()))
+    assert [(one.code, one.severity, one.where) for one in found] == [
+        ("vectors/output-unchecked", "hold", "main: probabilities")
+    ]
 
 
 def test_a_manifest_may_not_give_up_the_top_class() -> None:
