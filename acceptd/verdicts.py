@@ -10,7 +10,7 @@ from acceptd import __version__
 from acceptd.acceptance import Outcome
 from acceptd.policy.policy import Policy
 from acceptd.record.attest import sign_statement, verdict_statement
-from acceptd.record.canonical import canonical, digest, plain
+from acceptd.record.canonical import canonical, digest, document_digest, plain
 from acceptd.record.keys import Signer
 from acceptd.release.model import SessionOptions
 from acceptd.report.document import document, for_team
@@ -32,6 +32,7 @@ def entry_body(team: str, name: str, rules: Rules, outcome: Outcome, signer: Sig
     The entry holds the findings for the team, a digest of the rest, and the digests of evidence,
     policy, contract and profile; the statement says the same, signed, for who does not trust the database.
     """
+    manifest = outcome.manifest
     evidence = canonical(plain(outcome.submission.model_dump(mode="json", by_alias=True)))
     report = report_of(rules, outcome)
     reviewers = [finding for finding in report["findings"] if finding["audience"] != "team"]
@@ -51,6 +52,9 @@ def entry_body(team: str, name: str, rules: Rules, outcome: Outcome, signer: Sig
         "contract_digest": outcome.contract_digest or None,
         "profile": rules.profile.name,
         "profile_digest": rules.profile_digest,
+        # What a promotion signs beside the bytes: the queue, which keeps both meanwhile, proves nothing.
+        "manifest_digest": document_digest(manifest.model_dump(mode="json", by_alias=True)) if manifest else None,
+        "options_digest": document_digest(release_options(rules)),
         "evidence_digest": hashlib.sha256(evidence).hexdigest(),
         "walls": dict(sorted(outcome.submission.walls.items())),
         "inferred": list(outcome.submission.inferred),
@@ -60,7 +64,6 @@ def entry_body(team: str, name: str, rules: Rules, outcome: Outcome, signer: Sig
         {key: finding[key] for key in ("code", "severity", "audience", "stage", "where", "message", "count")}
         for finding in shown["findings"]
     ]
-    manifest = outcome.manifest
     statement = verdict_statement(
         submission=outcome.submission.id,
         verdict=judgement.verdict,

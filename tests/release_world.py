@@ -15,8 +15,8 @@ from acceptd.intake.seal import seal_directory
 from acceptd.loader import OpenRelease, open_release
 from acceptd.policy.policy import LimitsTable
 from acceptd.record import attest
-from acceptd.record.canonical import canonical
-from acceptd.record.keys import Signer, create_keys
+from acceptd.record.canonical import canonical, document_digest
+from acceptd.record.keys import Signer, create_keys, load_signer
 from acceptd.record.log import Ledger
 from acceptd.release import store, trust
 from acceptd.release.model import SessionOptions
@@ -77,6 +77,7 @@ class World:
         manifest: dict[str, Any] | None = None,
         model_id: str = MODEL,
         verdict: str = "accepted",
+        **predicate: Any,
     ) -> Accepted:
         """Put a bundle into the store and a verdict about it into the ledger."""
         document = manifest or {
@@ -88,11 +89,18 @@ class World:
             files or {"model.onnx": f"model {version}".encode() * 50, "data/labels.txt": version.encode()}
         )
         store.put(self.state, path, sealed)
-        body = {
+        body: dict[str, Any] = {
             "verdict": verdict, "judged_at": "2026-11-29T11:57:00Z", "reason": "as it is", "findings": [],
-            "model": model_id, "bundle_digest": sealed.digest,
+            "model": model_id, "bundle_digest": sealed.digest, "manifest_digest": document_digest(document),
         }  # fmt: skip
-        entry = self.ledger.append("verdict", body, submission=f"sub-{self._count}")
+        submission = f"sub-{self._count}"
+        statement = attest.verdict_statement(
+            submission=submission, verdict=verdict, bundle_id=model_id, bundle_digest=sealed.digest,
+            files=[(file.path, file.sha256) for file in sealed.files], findings=[],
+            predicate={"manifest_digest": body["manifest_digest"], **predicate},
+        )  # fmt: skip
+        body["statement"] = attest.sign_statement(statement, load_signer(self.state, "ledger"))
+        entry = self.ledger.append("verdict", body, submission=submission)
         return Accepted(sealed.digest, document, entry.seq)
 
     def promote(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from acceptd.errors import LedgerError, MalformedError, SignatureError
@@ -130,6 +130,29 @@ def verify_statement(
     if not isinstance(subjects, list) or not subjects or not isinstance(value.get("predicate"), dict):
         raise MalformedError("the statement has no subject or no predicate")
     return value
+
+
+def statement_differences(
+    value: Mapping[str, Any], submission: str | None, body: Mapping[str, Any]
+) -> Iterator[str]:
+    """Yield in words what a verified statement says otherwise than the body of its verdict's entry."""
+    predicate = value["predicate"]
+    bound = {"submission": submission, "verdict": body["verdict"], "findings_digest": digest(body["findings"])}
+    bound |= {key: said for key, said in body.items() if key in predicate and key not in bound}
+    for key, due in bound.items():
+        if predicate.get(key) != due:
+            yield f"{key} is {predicate.get(key)!r:.80}, the entry says {due!r:.80}"
+    # The bundle stands first. Behind it stand its files, and one of them may well be another bundle's inventory,
+    # whose SHA-256 is that bundle's digest.
+    first = value["subject"][0]
+    named = first.get("digest") if isinstance(first, dict) else None
+    bundle = body.get("bundle_digest")
+    due_digest = digest({"submission": submission}) if bundle is None else bundle
+    if named != {"sha256": due_digest}:
+        yield f"is not about the bundle {bundle!r:.80}"
+    model = body.get("model")
+    if bundle is not None and isinstance(model, str) and first.get("name") != model:
+        yield f"is about {first.get('name')!r:.80}, the entry says {model!r:.80}"
 
 
 def _open(envelope: object) -> tuple[bytes, str, list[tuple[str, bytes]]]:

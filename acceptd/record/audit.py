@@ -16,8 +16,8 @@ from sqlalchemy import Connection, Row, func, select
 
 from acceptd.errors import AcceptdError, LedgerError, LoaderError, StateError
 from acceptd.record import checkpoint, database, merkle, projections, tables
-from acceptd.record.attest import verify_statement
-from acceptd.record.canonical import digest, parse
+from acceptd.record.attest import statement_differences, verify_statement
+from acceptd.record.canonical import parse
 from acceptd.record.entry import Entry, check_body, decode, unique_key
 from acceptd.record.keys import Keyring, load_keyring
 from acceptd.record.log import Ledger, TreeHead
@@ -209,20 +209,8 @@ def _statement(entry: Entry, keyring: Keyring, report: _Report) -> None:
     except LoaderError as error:
         report.add("statement", where, error)
         return
-    predicate, body = value["predicate"], entry.body
-    bound = {
-        "submission": entry.submission,
-        "verdict": body["verdict"],
-        "findings_digest": digest(body["findings"]),
-    }
-    for key, due in bound.items():
-        if predicate.get(key) != due:
-            report.add("statement", where, f"{key} is {predicate.get(key)!r:.80}, the entry says {due!r:.80}")
-    bundle = body.get("bundle_digest")
-    if bundle is not None and {"sha256": bundle} not in [
-        subject.get("digest") for subject in value["subject"] if isinstance(subject, dict)
-    ]:
-        report.add("statement", where, f"is not about the bundle {bundle!r:.80}")
+    for difference in statement_differences(value, entry.submission, entry.body):
+        report.add("statement", where, difference)
 
 
 def _nodes(connection: Connection, first: int, size: int, due: list[merkle.Node], report: _Report) -> None:

@@ -119,6 +119,11 @@ def plain(value: object) -> Any:
     return _plain(value, 0)
 
 
+def document_digest(value: object) -> str:
+    """Return the SHA-256 of the canonical bytes of :func:`plain` of ``value``: the same once it was stored."""
+    return digest(plain(value))
+
+
 def _plain(value: object, depth: int) -> Any:
     if depth > MAX_DEPTH:
         raise LedgerError(f"nested deeper than {MAX_DEPTH}")

@@ -15,10 +15,12 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from acceptd.errors import LedgerError, ReleaseError, StateError
+from acceptd.errors import LedgerError, LoaderError, ReleaseError, StateError
 from acceptd.intake.files import write_exclusive
 from acceptd.policy.manifest import first_error
-from acceptd.record.canonical import plain
+from acceptd.record.attest import statement_differences, verify_statement
+from acceptd.record.canonical import document_digest, plain
+from acceptd.record.entry import Entry
 from acceptd.record.failpoint import failpoint
 from acceptd.record.log import Ledger
 from acceptd.release import channel as channels
@@ -40,6 +42,7 @@ from acceptd.release.model import FileRow, Inclusion, Kind, Prior, ReleaseDocume
 from acceptd.release.settle import Terms, finish, settle
 from acceptd.release.signers import ReleaseKeys, seal_document
 
+_AUDIT: Final = "the queue was changed since; run `acceptd ledger verify`, and submit the bundle again"
 _DEFAULT: Final = Terms()
 
 
@@ -106,7 +109,7 @@ def promote(
         current = book.current(model_id, channel)
         if current is not None and current.digest == digest:
             return _released(state, current, new=False)
-        _accepted(ledger, order)
+        _accepted(ledger, keys, order)
         return _advance(state, ledger, keys, order, store.present(state, digest), terms)
 
 
@@ -253,13 +256,13 @@ def _write_release(
     return trust.sha256(data)
 
 
-def _accepted(ledger: Ledger, order: _Order) -> None:
-    """Raise ReleaseError unless the ledger entry accepted exactly this digest for exactly this model."""
+def _accepted(ledger: Ledger, keys: ReleaseKeys, order: _Order) -> None:
+    """Raise ReleaseError unless the ledger entry accepted exactly this digest, manifest and model, signed."""
     try:
         entry = ledger.entry(order.verdict_seq)
     except LedgerError as error:
         raise ReleaseError(f"there is no ledger entry {order.verdict_seq} that accepted {order.digest}") from error
-    body = entry.body
+    body = _signed(entry, keys)
     said = (entry.type, body.get("verdict"), body.get("bundle_digest"))
     if said != ("verdict", "accepted", order.digest):
         raise ReleaseError(f"ledger entry {order.verdict_seq} did not accept {order.digest}")
@@ -268,6 +271,27 @@ def _accepted(ledger: Ledger, order: _Order) -> None:
     for model in (named, body.get("model", body.get("bundle_id", order.model_id))):
         if model != order.model_id:
             raise ReleaseError(f"the bundle {order.digest} is one of {model!r:.140}, not of {order.model_id}")
+    if body.get("inferred"):
+        raise ReleaseError(f"{order.digest} was accepted by an inferred manifest, which nobody declared")
+    given = {"manifest": order.manifest, "options": order.options.model_dump(mode="json")}
+    for what, value in given.items():
+        if body.get(f"{what}_digest", document_digest(value)) != document_digest(value):
+            raise ReleaseError(f"{order.digest} was judged with other {what}", remedy=_AUDIT)
+
+
+def _signed(entry: Entry, keys: ReleaseKeys) -> dict[str, Any]:
+    """Return what a verdict says, as a ledger key signed it: who can write to the database has no key."""
+    said = dict(entry.body)
+    if entry.type == "verdict":
+        try:
+            statement = verify_statement(entry.body.get("statement"), keys.keyring)
+        except LoaderError as error:
+            problem = f"ledger entry {entry.seq} has no signed verdict: {error}"
+            raise ReleaseError(problem, remedy=_AUDIT) from error
+        for difference in statement_differences(statement, entry.submission, entry.body):
+            raise ReleaseError(f"ledger entry {entry.seq}: its statement {difference}", remedy=_AUDIT)
+        said |= statement["predicate"]
+    return said
 
 
 def _not_revoked(state: Path, keys: ReleaseKeys, book: Book, digest: str) -> None:

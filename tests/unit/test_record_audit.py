@@ -18,7 +18,7 @@ from acceptd.record import attest, audit, checkpoint, merkle
 from acceptd.record.audit import verify
 from acceptd.record.canonical import canonical
 from acceptd.record.database import FILE_NAME
-from acceptd.record.keys import Keyring, Signer, create_keys, load_signer
+from acceptd.record.keys import Keyring, Signer, create_keys, load_keyring, load_signer
 from acceptd.record.log import Ledger
 from acceptd.record.queue import Queue
 
@@ -234,6 +234,18 @@ def test_a_statement_of_another_submission_or_bundle_is_found(state: Path) -> No
     assert "submission is 's-3'" in messages["entry 7"]
     assert "not about the bundle" in messages["entry 8"]
     assert "verdict is 'rejected'" in messages["entry 9"]
+
+
+def test_what_a_statement_says_of_policy_model_or_bundle_is_held_against_its_entry(state: Path) -> None:
+    body = verdict(load_signer(state, "ledger"), "s-3", model="mosaic/m", policy="strict")
+    value = attest.verify_statement(body["statement"], load_keyring(state))
+    value["predicate"]["policy"] = "default"
+    assert any(said.startswith("policy is") for said in attest.statement_differences(value, "s-3", body))
+    value["predicate"]["policy"] = "strict"
+    assert list(attest.statement_differences(value, "s-3", body)) == []
+    assert list(attest.statement_differences(value, "s-3", {**body, "model": "mosaic/other"}))
+    value["subject"].insert(0, {"name": "mosaic/m", "digest": {"sha256": "cd" * 32}})  # ours stands second now
+    assert any("not about the bundle" in said for said in attest.statement_differences(value, "s-3", body))
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,8 @@ import pytest
 from acceptd.errors import ExpiredError, ReleaseError, ReleaseNotFoundError, RevokedError
 from acceptd.policy import names
 from acceptd.policy.profile import Profile
-from acceptd.record.canonical import canonical, parse
+from acceptd.record import attest
+from acceptd.record.canonical import canonical, document_digest, parse
 from acceptd.record.log import Ledger
 from acceptd.release import channel as channels
 from acceptd.release import memory, trust
@@ -113,6 +114,58 @@ def test_verdict_about_another_bundle_or_model(world: World) -> None:
         with pytest.raises(ReleaseError):
             world.promote(wrong)
     assert _types(world) == []
+
+
+def test_a_manifest_that_the_queue_changed_after_the_verdict(world: World) -> None:
+    """The labels of a release are the judged ones: the queue between verdict and promotion is no authority."""
+    one = world.accepted("1.0.0")
+    output = {"name": "probabilities", "dtype": "float32", "labels": ["reject", "review", "accept"]}
+    model = {"name": "main", "file": "model.onnx", "inputs": [], "outputs": [output]}
+    with pytest.raises(ReleaseError, match="judged with other manifest"):
+        world.promote(replace(one, manifest={**one.manifest, "models": [model]}))
+    assert _types(world) == []
+
+
+def test_session_options_that_the_queue_changed_after_the_verdict(world: World) -> None:
+    options = SessionOptions()
+    one = world.accepted("1.0.0", options_digest=document_digest(options.model_dump(mode="json")))
+    other = options.model_copy(update={"session_entries": {"session.disable_prepacking": "1"}})
+    with pytest.raises(ReleaseError, match="judged with other options"):
+        world.promote(one, options=other)
+    assert world.promote(one, options=options).number == 1
+
+
+def test_an_inferred_manifest_is_not_promoted(world: World) -> None:
+    with pytest.raises(ReleaseError, match="inferred"):
+        world.promote(world.accepted("1.0.0", inferred=["bundle.id from the name of the drop"]))
+
+
+def test_a_verdict_that_nobody_signed_promotes_nothing(world: World) -> None:
+    """Who can write to the database can forge an entry with its leaf hash and nodes, but no signature."""
+    one = world.accepted("1.0.0")
+    entry = world.ledger.entry(one.verdict_seq)
+    signed = entry.body["statement"]
+    forged = {key: value for key, value in entry.body.items() if key != "statement"}
+    for number, body in enumerate((forged, {**forged, "statement": signed})):
+        seq = world.ledger.append("verdict", body, submission=f"forged-{number}").seq
+        with pytest.raises(ReleaseError, match=r"signed verdict|its statement"):
+            world.promote(replace(one, verdict_seq=seq))
+    assert _types(world) == []
+
+
+def test_a_file_that_is_another_bundles_inventory_does_not_speak_for_it(world: World) -> None:
+    """A bundle digest is the SHA-256 of an inventory, which an accepted bundle may hold as a file."""
+    evil = world.accepted("6.6.6", verdict="rejected")
+    inventory = (world.state / "store" / "inventory" / f"{evil.digest}.json").read_bytes()
+    cover = world.accepted("1.0.0", files={"model.onnx": b"fine", "notes.json": inventory})
+    entry = world.ledger.entry(cover.verdict_seq)
+    body = {**entry.body, "bundle_digest": evil.digest}
+    forged = world.ledger.append("verdict", body, submission="forged").seq
+    statement = attest.verify_statement(body["statement"], world.keys.keyring)
+    assert {"sha256": evil.digest} in [subject["digest"] for subject in statement["subject"]]
+    assert any("about the bundle" in said for said in attest.statement_differences(statement, "sub-2", body))
+    with pytest.raises(ReleaseError):
+        world.promote(replace(evil, verdict_seq=forged))
 
 
 def test_digest_that_is_not_in_the_store(world: World) -> None:
