@@ -22,7 +22,7 @@ from acceptd.intake.files import open_beneath
 from acceptd.release.trust import File
 
 Stamp = tuple[int, int, int, int, int]
-"""Device, inode, size in bytes, mtime and ctime in nanoseconds of a file that was hashed."""
+"""Device, inode, size in bytes, mtime and ctime in nanoseconds of a file that was hashed, or of a directory."""
 
 _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
@@ -69,15 +69,18 @@ def read_if_there(root_fd: int, path: str, limit: int) -> bytes | None:
 
 
 def verify_object(root_fd: int, digest: str, files: Iterable[File]) -> dict[str, Stamp]:
-    """Hash every file of the store object ``digest`` and return their stamps.
+    """Hash every file of the store object ``digest`` and return their stamps, and those of its directories.
+
+    A directory's key ends with ``/``; its stamp is older than any hash, so that one which was put aside
+    for another and back again shows it: rename(2) changes the ctime of what it moves.
 
     ``files`` must already have given the digest. Raises DigestMismatchError for other bytes, sizes or
     names (nothing else may lie there), MalformedError for links and files with a second name,
     ReleaseNotFoundError where the object is missing.
     """
     wanted = {file.path: file for file in files}
-    _exactly(root_fd, digest, set(wanted))
-    return {path: _hash(root_fd, digest, file) for path, file in wanted.items()}
+    folders = _exactly(root_fd, digest, set(wanted))
+    return folders | {path: _hash(root_fd, digest, file) for path, file in wanted.items()}
 
 
 def present(root_fd: int, digest: str, files: Iterable[File]) -> None:
@@ -93,8 +96,8 @@ def present(root_fd: int, digest: str, files: Iterable[File]) -> None:
 
 
 def stamp_of(root_fd: int, digest: str, path: str) -> Stamp:
-    """Return the present stamp of one file of a store object."""
-    fd = _open(root_fd, object_path(digest, path), os.O_PATH | os.O_NOFOLLOW, path)
+    """Return the present stamp of one file of a store object, or of a directory (``path`` ends with ``/``)."""
+    fd = _open(root_fd, object_path(digest, path.rstrip("/")), os.O_PATH | os.O_NOFOLLOW, path)
     try:
         return _stamp(os.fstat(fd))
     finally:
@@ -121,14 +124,19 @@ def _measured(state: os.stat_result, file: File) -> None:
         raise DigestMismatchError(f"{file.path} has {state.st_size} bytes, not the {file.size} that were promoted")
 
 
-def _exactly(root_fd: int, digest: str, wanted: set[str]) -> None:
-    """Raise DigestMismatchError where the object holds a file more or less than ``wanted``, by name."""
+def _exactly(root_fd: int, digest: str, wanted: set[str]) -> dict[str, Stamp]:
+    """Return the stamps of the object's directories, each under its path and ``/``.
+
+    Raises DigestMismatchError where the object holds a file more or less than ``wanted``, by name.
+    """
+    stamps: dict[str, Stamp] = {}
     folders = {"", *(path[:cut] for path in wanted for cut in range(len(path)) if path[cut] == "/")}
     found: set[str] = set()
     for inner in sorted(folders):
         what = f"the store's {inner}" if inner else f"the store's bundle {digest}"
         fd = _open(root_fd, object_path(digest, inner), _FOLDER, what)
         try:
+            stamps[f"{inner}/"] = _stamp(os.fstat(fd))
             with os.scandir(fd) as entries:
                 for entry in entries:
                     path = f"{inner}/{entry.name}" if inner else entry.name
@@ -140,6 +148,7 @@ def _exactly(root_fd: int, digest: str, wanted: set[str]) -> None:
     missing = wanted - found
     if missing:
         raise DigestMismatchError(f"{min(missing)} is missing from the store")
+    return stamps
 
 
 @contextlib.contextmanager

@@ -49,12 +49,12 @@ class Verified:
 
     def file(self, path: str) -> Path:
         """Return the full path of one verified file; raise ReleaseNotFoundError for any other."""
-        if path not in self.stamps:
+        if path not in self.stamps or path.endswith("/"):
             raise ReleaseNotFoundError(f"{path[:200]!r} is no file of {self.model_id} number {self.number}")
         return self.path / path
 
     def recheck(self) -> None:
-        """Raise DigestMismatchError where a file was replaced or written since it was hashed (by its stamp)."""
+        """Raise DigestMismatchError where a file or directory was replaced, written or moved since (its stamp)."""
         root = objects.open_root(self.root)
         try:
             for path, stamp in self.stamps.items():

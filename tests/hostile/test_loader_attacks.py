@@ -448,6 +448,26 @@ def test_missing_store_object(released: World) -> None:
         released.open()
 
 
+@pytest.mark.parametrize("inner", ["", "data"])
+def test_store_directory_put_aside_and_back_is_noticed_by_recheck(released: World, inner: str) -> None:
+    """The files keep every stamp of theirs while another directory stands in for as long as a session is made."""
+    opened = released.open()
+    opened.recheck()
+    place = opened.path / inner if inner else opened.path
+    place.parent.chmod(0o755)
+    aside = opened.path.parent / "aside"
+    place.rename(aside)
+    shutil.copytree(aside, place)
+    shutil.rmtree(place)
+    aside.rename(place)
+    assert opened.file("model.onnx").read_bytes().startswith(b"model 1.0.0")
+    with pytest.raises(DigestMismatchError):
+        opened.recheck()
+    for folder in ("/", "data/"):
+        with pytest.raises(ReleaseNotFoundError):
+            opened.file(folder)
+
+
 def test_write_after_load_is_noticed_by_recheck(released: World) -> None:
     release = released.open()
     release.recheck()
