@@ -187,6 +187,13 @@ TABLE: Final[Table] = {
         "More tensors have external data than a report can hold (20,000).",
         "Merge the tensors.",
     ),
+    "external-data/uncovered": Code(
+        "hold",
+        "team",
+        "An external data file holds more bytes than alignment explains that belong to no tensor of any model: "
+        "something else may be hidden there.",
+        "Save the model again with onnx.save into a fresh data file.",
+    ),
     "external-data/unknown-key": Code(
         "hold",
         "team",

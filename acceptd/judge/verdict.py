@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from acceptd.evidence import Facts, JobRecord, Submission
-from acceptd.judge import behaviour, parity, placement, resources, stages
+from acceptd.judge import behaviour, coverage, parity, placement, resources, stages
 from acceptd.judge import schema as interfaces
 from acceptd.judge.codes import CODES
 from acceptd.judge.finding import Finding, Judgement, Stage, Verdict
@@ -117,6 +117,7 @@ def _before_run(
         for finding in structure(model, jobs.last("inspect", model), policy, submission.sealed, inventory):
             told = not manifest.declared and finding.code == "structure/overridable-initializer"
             yield finding.model_copy(update={"severity": "warn"}) if told else finding
+    yield from coverage.uncovered(manifest, facts, submission.sealed)
     yield from interfaces.schema(manifest, contract, facts)
     yield from parity.goldens(manifest, inventory, policy)
     vectors = jobs.last("vectors")

@@ -109,6 +109,8 @@ def _examine(record: TensorRecord, place: str, bundle: Bundle, problems: Problem
     if record.dtype == STRING_TYPE:
         problem("external-data/string-tensor", "strings cannot be stored externally")
     inside = inside and _in_range(record, offset, length, bundle.files.get(path), problem)
+    if length is None and inside and all(dim >= 0 for dim in record.dims):
+        length = record.expected_bytes()  # what the runtime takes
     return {
         "tensor": name,
         "location": location,
