@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from sandbox import wire
-from sandbox.inspect import external, functions, scopes
+from sandbox.inspect import external, functions, payloads, scopes
 from sandbox.inspect.external import Bundle
 from sandbox.inspect.problems import Problems
 from sandbox.inspect.scopes import Survey, name_text
@@ -35,6 +35,7 @@ def collect(
         where.setdefault(record.start, last)
     records = external.examine(walk.external, where, bundle, problems)
     found = scopes.survey(model, subgraphs=walk.counts[1] > 1, problems=problems)
+    payloads.examine(model, buf, walk, problems)
     functions.examine(found.main, found.functions, limits["nodes"], problems)
     opsets, unused = _domains(model, found, problems)
     metadata = sum(
