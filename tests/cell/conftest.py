@@ -45,8 +45,8 @@ def cell(sealed: Path) -> Iterator[Cell]:
 def attack(cell: Cell) -> Attack:
     """Run attacker code in a job that may read ``model.onnx`` of its own submission only."""
 
-    def run(source: str, *, cpu: int = 2, memory: int = 256 << 20, **more: Any) -> JobRecord:
-        limits = LimitsTable(run_cpu_seconds=cpu, memory_bytes=memory, wall_factor=2, output_bytes=1 << 20)
+    def run(source: str, *, cpu: int = 2, wall: int = 2, memory: int = 256 << 20, **more: Any) -> JobRecord:
+        limits = LimitsTable(run_cpu_seconds=cpu, memory_bytes=memory, wall_factor=wall, output_bytes=1 << 20)
         off = more.get("walls_off", ())
         return cell.run(
             "attack",
