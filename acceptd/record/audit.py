@@ -17,7 +17,7 @@ from sqlalchemy import Connection, Row, func, select
 from acceptd.errors import AcceptdError, LedgerError, LoaderError, StateError
 from acceptd.record import checkpoint, database, merkle, projections, tables
 from acceptd.record.attest import statement_differences, verify_statement
-from acceptd.record.canonical import parse
+from acceptd.record.canonical import digest, parse
 from acceptd.record.entry import Entry, check_body, decode, unique_key
 from acceptd.record.keys import Keyring, load_keyring
 from acceptd.record.log import Ledger, TreeHead
@@ -251,11 +251,12 @@ def _checked(entries: Iterator[Entry]) -> Iterator[Entry]:
 
 
 def _queue(_state: Path, ledger: Ledger, _keyring: Keyring | None, report: _Report) -> None:
-    """A submission that is done has a verdict, about its bundle; its fields can be read."""
+    """A submission that is done has a verdict, and what the queue keeps of it is what that verdict says."""
     queue, judged = tables.submissions.c, tables.verdicts.c
     query = (
-        select(queue.id, queue.state, queue.data, queue.bundle_digest)
-        .add_columns(judged.verdict, judged.bundle_digest.label("judged_digest"))
+        select(queue.id, queue.state, queue.data, queue.bundle_digest, queue.team, queue.model)
+        .add_columns(judged.verdict, judged.bundle_digest.label("judged_digest"), judged.seq)
+        .add_columns(judged.team.label("judged_team"), judged.model.label("judged_model"))
         .join_from(tables.submissions, tables.verdicts, queue.id == judged.submission, isouter=True)
         .order_by(queue.id)
         .limit(_PAGE)
@@ -272,10 +273,30 @@ def _queue(_state: Path, ledger: Ledger, _keyring: Keyring | None, report: _Repo
                 report.add("queue", where, "is done without a verdict")
             if row.judged_digest is not None and row.bundle_digest not in {None, row.judged_digest}:
                 report.add("queue", where, f"holds bundle {row.bundle_digest!r:.80}, not the one that was judged")
+            for key, kept, due in (("team", row.team, row.judged_team), ("model", row.model, row.judged_model)):
+                if due is not None and kept not in {None, due}:
+                    report.add("queue", where, f"is of the {key} {kept!r:.80}, its verdict says {due!r:.80}")
             try:
-                parse(row.data.encode())
+                data = parse(row.data.encode())
             except (LedgerError, AttributeError, UnicodeError) as error:
                 report.add("queue", where, f"fields that cannot be read: {error}")
+                continue
+            if row.seq is not None and isinstance(data, dict):
+                _kept(ledger, row.seq, data, where, report)
+
+
+def _kept(ledger: Ledger, seq: int, data: dict[str, Any], where: str, report: _Report) -> None:
+    """What a promotion will take from the queue: verdict, manifest and options must be the judged ones."""
+    try:
+        body = ledger.entry(seq).body
+    except LedgerError:
+        return  # the entries' own check says it
+    if data.get("verdict") not in {None, body.get("verdict")}:
+        report.add("queue", where, f"holds the verdict {data['verdict']!r:.80}, its entry another")
+    for what in ("manifest", "options"):
+        due = body.get(f"{what}_digest")
+        if due is not None and data.get(what) is not None and digest(data[what]) != due:
+            report.add("queue", where, f"holds another {what} than was judged")
 
 
 def _evidence(_state: Path, ledger: Ledger, _keyring: Keyring | None, report: _Report) -> None:

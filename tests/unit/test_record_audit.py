@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from acceptd.errors import StateError
 from acceptd.record import attest, audit, checkpoint, merkle
 from acceptd.record.audit import verify
-from acceptd.record.canonical import canonical
+from acceptd.record.canonical import canonical, digest
 from acceptd.record.database import FILE_NAME
 from acceptd.record.keys import Keyring, Signer, create_keys, load_keyring, load_signer
 from acceptd.record.log import Ledger
@@ -234,6 +234,41 @@ def test_a_statement_of_another_submission_or_bundle_is_found(state: Path) -> No
     assert "submission is 's-3'" in messages["entry 7"]
     assert "not about the bundle" in messages["entry 8"]
     assert "verdict is 'rejected'" in messages["entry 9"]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"team": "stranger"}, "is of the team"),
+        ({"model": "mosaic/other"}, "is of the model"),
+        ({"verdict": "accepted"}, "holds the verdict"),
+        ({"manifest": {"labels": ["reject", "accept"]}}, "another manifest"),
+        ({"options": {"optimisation": "all"}}, "another options"),
+    ],
+)
+def test_a_queue_that_says_otherwise_than_the_verdict_is_found(
+    state: Path, change: dict[str, Any], words: str
+) -> None:
+    signer = load_signer(state, "ledger")
+    kept: dict[str, Any] = {
+        "team": "mosaic", "model": "mosaic/m", "verdict": "rejected", "manifest": {"labels": ["accept", "reject"]},
+        "options": {"optimisation": "disable"},
+    }  # fmt: skip
+    digests = {f"{what}_digest": digest(kept[what]) for what in ("manifest", "options")}
+    body = verdict(signer, "q-1", team="mosaic", model="mosaic/m", **digests)
+    with Ledger.open(state, clock=lambda: AT) as ledger:
+        queue = Queue(ledger)
+        for name, fields in (("q-1", kept), ("q-2", kept | change)):
+            queue.add(name, name="d", path="/x", kind="directory", **fields)
+        ledger.append("verdict", body, submission="q-1")
+        ledger.append(
+            "verdict",
+            verdict(signer, "q-2", team="mosaic", model="mosaic/m", **digests),
+            submission="q-2",
+        )
+    differences = {(d.what, d.where): d.message for d in verify(state)}
+    assert set(differences) == {("queue", "submission q-2")}
+    assert words in differences["queue", "submission q-2"]
 
 
 def test_what_a_statement_says_of_policy_model_or_bundle_is_held_against_its_entry(state: Path) -> None:
