@@ -1,170 +1,95 @@
 """Attacks from inside a job, each with a positive control that shows the same probe succeeding outside.
 
-The control runs the very same source in this process (an ordinary one, without walls) and must see
-``escaped``; inside the cell the job must see an errno, or die of SIGSYS.
+The probes are data (``acceptd/cell/probes.py``, ``probes_calls.py``), shared with ``acceptd selftest``. The
+control runs the very same source in an ordinary process without walls and must see ``escaped`` (a raw call: any errno but
+EPERM); inside the cell the job must see an errno, or die of SIGSYS, or meet a limit.
 """
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
-import errno
-import fcntl
-import mmap
 import os
-import resource
-import select
-import signal
-import socket
-import struct
 import subprocess
 import sys
+import tempfile
 import textwrap
-import threading
-import time
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from acceptd.cell import escape
+from acceptd.cell.client import Cell
+from acceptd.cell.probes import GROUPS
 from tests.cell.conftest import Attack
 
 pytestmark = pytest.mark.cell
-
-# Each source sets `escaped` to true when the attack worked. `host` names files that exist outside.
-PROBES: dict[str, str] = {
-    "read a host file": "escaped = bool(open('/etc/passwd').read())",
-    "read another submission": "escaped = bool(open(spec['other']).read())",
-    "read the expected output": "escaped = bool(open(spec['expected']).read())",
-    "read the expected output beside the model": (
-        "escaped = bool(open(os.path.join(os.path.dirname(spec['model']), 'test_data_set_0/output_0.pb')).read())"
-    ),
-    "list the root": "escaped = 'etc' in os.listdir('/')",
-    "read the environment through proc": "escaped = bool(open('/proc/self/environ','rb').read() is not None)",
-    "read the memory of its parent": "escaped = open(f'/proc/{os.getppid()}/status').read() != ''",
-    "write beside the model": "open(os.path.dirname(spec['model']) + '/x', 'w').write('x'); escaped = True",
-    "write to the temporary directory": "open('/tmp/acceptd-escape', 'w').write('x'); escaped = True",
-    "overwrite the model": "os.close(os.open(spec['model'], os.O_WRONLY)); escaped = True",
-    "remove the model": "os.rename(spec['model'], spec['model'] + '2'); escaped = True",
-    "link a file": "os.symlink('/etc/passwd', spec['scratch'] + '/link'); escaped = True",
-    "change a mode": "os.chmod(spec['model'], 0o777); escaped = True",
-    "take a lease on the sealed file": (
-        "fd = os.open(spec['model'], os.O_RDONLY); fcntl.fcntl(fd, 1024, 0); escaped = True"  # F_SETLEASE F_RDLCK
-    ),
-    "lock the sealed file": (
-        "fd = os.open(spec['model'], os.O_RDONLY); fcntl.flock(fd, fcntl.LOCK_SH); escaped = True"
-    ),
-    "open a TCP socket": "socket.socket(socket.AF_INET, socket.SOCK_STREAM); escaped = True",
-    "open a UDP socket": "socket.socket(socket.AF_INET, socket.SOCK_DGRAM); escaped = True",
-    "open a netlink socket": "socket.socket(socket.AF_NETLINK, socket.SOCK_RAW); escaped = True",
-    "open a Unix socket": "socket.socket(socket.AF_UNIX); escaped = True",
-    "make a socket pair": "socket.socketpair(); escaped = True",
-    "fork": "pid = os.fork()\nif pid == 0: os._exit(0)\nos.waitpid(pid, 0); escaped = True",
-    "start a program": "escaped = os.posix_spawn('/bin/true', ['true'], {}) > 0",
-    "signal its parent": "os.kill(os.getppid(), 0); escaped = True",
-    "signal itself by kill": "os.kill(os.getpid(), 0); escaped = True",
-    "make a pipe": "os.pipe(); escaped = True",
-    "make shared writable memory": "mmap.mmap(-1, 4096, mmap.MAP_SHARED | mmap.MAP_ANONYMOUS); escaped = True",
-    "make shared memory and protect it later": (
-        "m = mmap.mmap(-1, 4096, mmap.MAP_SHARED | mmap.MAP_ANONYMOUS, prot=mmap.PROT_READ); escaped = True"
-    ),
-    "make a memfd": "os.memfd_create('x'); escaped = True",
-    "raise its own limits": (
-        "resource.setrlimit(resource.RLIMIT_CORE, (0, 0)); escaped = True"
-    ),
-    "list its descriptors": "escaped = bool(os.listdir('/proc/self/fd'))",
-    "poll on an eventfd": "os.eventfd(0); escaped = True",
-    "schedule itself away": "os.sched_setaffinity(0, {0}); escaped = True",
-    "renice": "os.nice(0); os.setpriority(os.PRIO_PROCESS, 0, 0); escaped = True",
-    "name a thread by prctl": "escaped = ctypes.CDLL(None).prctl(15, b'evil', 0, 0, 0) == 0",
-    "make itself dumpable": "escaped = ctypes.CDLL(None).prctl(4, 1, 0, 0, 0) == 0",
-}  # fmt: skip
+NAMES = sorted(escape.BY_NAME)
+OPENS_A_FILE = [name for name in NAMES if "spec[" in escape.BY_NAME[name].source]
 
 
-def raw(number: int, *arguments: int) -> str:
-    """Return the source of a raw system call with harmless arguments that sets `escaped` by its errno."""
-    words = ", ".join(f"ctypes.c_long({argument})" for argument in arguments)
-    return textwrap.dedent(
-        f"""
-        libc = ctypes.CDLL(None, use_errno=True)
-        result = libc.syscall(ctypes.c_long({number}){", " + words if words else ""})
-        # Any errno but EPERM means that the kernel looked at the arguments: the call went through.
-        escaped = result >= 0 or ctypes.get_errno() != errno.EPERM
-        """
-    )
+def outside(name: str, sealed: Path, scratch: Path) -> str:
+    """Run a probe without walls, in a throw-away process on files of its own; return what it noted."""
+    places = escape.places_outside(sealed, scratch)
+    imports = [f"import {module}" for module in escape.MODULES.split()]
+    whole = [*imports, "note = lambda **facts: print(facts)", escape.program(escape.BY_NAME[name].source, places)]
+    done = subprocess.run([sys.executable, "-c", "\n".join(whole)], capture_output=True, text=True, check=False)
+    return done.stdout + done.stderr[-2000:] * (done.returncode != 0)
 
 
-# x86-64 numbers; bad pointers and descriptors, so that even a call that goes through does no harm.
-FORBIDDEN_CALLS: dict[str, tuple[int, ...]] = {
-    "ptrace": (101, 0xFFFF, 0, 0, 0),
-    "process_vm_readv": (310, -1, 0, 0, 0, 0, 0),
-    "process_vm_writev": (311, -1, 0, 0, 0, 0, 0),
-    "pidfd_open": (434, -1, 0),
-    "pidfd_getfd": (438, -1, 0, 0),
-    "pidfd_send_signal": (424, -1, 0, 0, 0),
-    "io_uring_setup": (425, 0, 0),
-    "keyctl": (250, 0xFFFF, 0, 0, 0, 0),
-    "mount": (165, 1, 1, 1, 0, 0),
-    "umount2": (166, 1, 0xFFFF),
-    "unshare": (272, 0),
-    "setns": (308, -1, 0),
-    "move_mount": (429, -1, 1, -1, 1, 0),
-    "open_tree": (428, -1, 1, 0),
-    "execve": (59, 1, 0, 0),
-    "personality": (135, 0xFFFFFFFF),
-    "setuid": (105, -1),
-    "modify_ldt": (154, 0xFFFF, 0, 0),
-}
+@pytest.fixture
+def victim() -> Iterator[Path]:
+    """Files that a control may spoil."""
+    with tempfile.TemporaryDirectory(prefix="acceptd-cell-", dir="/var/tmp") as name:
+        escape.lay_out(Path(name))
+        yield Path(name)
 
 
-def outside(source: str, spec: dict[str, str]) -> bool:
-    """Run ``source`` without walls, in a throw-away process; return whether the attack worked there."""
-    names = "ctypes errno fcntl mmap os resource select signal socket struct threading time"
-    program = "\n".join(
-        [f"import {name}" for name in names.split()] + [f"spec = {spec!r}", source, "print(escaped)"]
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    return done.stdout.strip().endswith("True")
+@pytest.fixture(scope="module")
+def inside(cell: Cell) -> dict[str, escape.Got]:
+    """What every probe got under all walls, files named as they are inside."""
+    return {got.probe.name: got for got in escape.run_all(cell, escape.PROBES, escape.PLACES_INSIDE)}
 
 
-def places(sealed: Path, scratch: Path) -> dict[str, str]:
-    return {
-        "model": str(sealed / "mine/model.onnx"),
-        "other": str(sealed / "other/model.onnx"),
-        "expected": str(sealed / "mine/test_data_set_0/output_0.pb"),
-        "scratch": str(scratch),
-    }
+@pytest.fixture(scope="module")
+def inside_by_outer_names(cell: Cell, sealed: Path) -> dict[str, escape.Got]:
+    """The same for probes that name files, by the names that the host has for them."""
+    places = escape.places_outside(sealed, sealed)
+    probes = [escape.BY_NAME[name] for name in OPENS_A_FILE]
+    return {got.probe.name: got for got in escape.run_all(cell, probes, places)}
 
 
-@pytest.mark.parametrize("name", sorted(PROBES))
-def test_the_attack_works_outside_and_fails_inside(
-    name: str, attack: Attack, sealed: Path, tmp_path: Path
-) -> None:
-    source = PROBES[name]
-    spec = places(sealed, tmp_path)
-    assert outside(source, spec), "the positive control must succeed, or the probe proves nothing"
-    Path("/tmp/acceptd-escape").unlink(missing_ok=True)
-    for path in (Path(spec["model"] + "2"), sealed / "mine/x"):
-        if path.exists():
-            path.rename(spec["model"]) if path.name.endswith("2") else path.unlink()
-    for where in (spec, {**spec, "model": "/m/model.onnx", "other": "/sealed/other/model.onnx"}):
-        record = attack(f"spec = {where!r}\nescaped = False\n{source}\nnote(escaped=escaped)")
-        assert not any(note.facts["escaped"] for note in record.notes), record
-        assert record.ending in {"refused", "crash", "done", "limit"}, record
+def test_there_are_enough_distinct_probes_of_every_group() -> None:
+    counts = Counter(probe.group for probe in escape.PROBES)
+    assert len(escape.PROBES) == len(escape.BY_NAME) == len({probe.source for probe in escape.PROBES}) >= 60
+    assert set(counts) == set(GROUPS)
+    assert min(counts.values()) >= 4, counts
 
 
-@pytest.mark.parametrize("name", sorted(FORBIDDEN_CALLS))
-@pytest.mark.skipif(os.uname().machine != "x86_64", reason="the numbers are those of x86-64")
-def test_the_forbidden_call_kills_the_job(name: str, attack: Attack) -> None:
-    record = attack(raw(*FORBIDDEN_CALLS[name]) + "\nnote(escaped=escaped)")
-    assert (record.ending, record.cause) == ("crash", "SIGSYS"), record
-    assert not record.notes
+@pytest.mark.parametrize("name", NAMES)
+def test_positive_control_the_attack_works_outside(name: str, victim: Path, tmp_path: Path) -> None:
+    said = outside(name, victim, tmp_path)
+    if escape.BY_NAME[name].needs_root and os.getuid() != 0:
+        assert "'why': 'EPERM'" in said, said  # the kernel says so to an ordinary user, with or without us
+    else:
+        assert "'escaped': True" in said, said
 
 
-@pytest.mark.skipif(os.uname().machine != "x86_64", reason="i386 calls exist on x86-64 only")
-def test_x32_calls_are_refused(attack: Attack) -> None:
-    record = attack(raw(0x40000000 | 39) + "\nnote(escaped=escaped)")
-    assert not any(note.facts["escaped"] for note in record.notes), record
+@pytest.mark.parametrize("name", NAMES)
+def test_the_attack_fails_inside(name: str, inside: dict[str, escape.Got]) -> None:
+    assert inside[name].held, inside[name]
+
+
+@pytest.mark.parametrize("name", OPENS_A_FILE)
+def test_the_attack_fails_inside_by_outer_names(name: str, inside_by_outer_names: dict[str, escape.Got]) -> None:
+    assert inside_by_outer_names[name].held, inside_by_outer_names[name]
+
+
+def test_a_probe_that_is_wrong_in_itself_does_not_count_as_refused(cell: Cell) -> None:
+    broken = escape.Probe("broken", "files", "escaped = bool(no_such_name)")
+    assert not escape.run_probe(cell, broken, escape.PLACES_INSIDE).held
+    idle = escape.Probe("idle", "files", "pass")
+    assert not escape.run_probe(cell, idle, escape.PLACES_INSIDE).held
 
 
 def test_clone3_falls_back_and_threads_still_start(attack: Attack) -> None:
@@ -201,6 +126,3 @@ def test_nothing_but_its_own_descriptors_is_open(attack: Attack) -> None:
         note(open=open_ones)
     """
     assert attack(textwrap.dedent(source)).notes[0].facts == {"open": [0, 1, 2, 3]}
-
-
-_ = (contextlib, ctypes, errno, fcntl, mmap, resource, select, signal, socket, struct, threading, time, Any)
