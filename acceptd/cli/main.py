@@ -43,6 +43,7 @@ _COMMANDS = {
     "status": ("status", "status"),
     "report": ("report", "report"),
     "doctor": ("doctor", "doctor"),
+    "selftest": ("selftest", "selftest"),
 }
 _GROUPS = ("ledger", "release", "policy")
 

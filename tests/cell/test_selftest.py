@@ -1,0 +1,87 @@
+"""``acceptd selftest``: whole, quick, and red when a wall is down."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from acceptd import selftest
+from acceptd.cli import main
+from acceptd.selftest_bundles import BUNDLES, write
+
+pytestmark = pytest.mark.cell
+
+
+def test_everything_holds_on_this_host_without_the_checkout(tmp_path: Path) -> None:
+    # From another directory, with neither tests/ nor examples/ on the path and onnx never imported here.
+    code = (
+        "import sys; from acceptd.cli.main import main; sys.argv = ['acceptd', 'selftest', '--json']\n"
+        "try: main()\n"
+        "finally: assert not {'onnx', 'onnxruntime', 'pytest', 'examples'} & set(sys.modules)"
+    )
+    import acceptd
+
+    search = os.pathsep.join(
+        [str(Path(acceptd.__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": search},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    body = json.loads(done.stdout)
+    assert not [row for row in body["rows"] if not row["held"]], done.stderr[-500:]
+    assert done.returncode == 0, done.stderr[-500:]
+    assert body["probes"] == selftest.TOTAL
+    assert body["seconds"] < 120
+
+
+def test_a_wall_that_does_not_hold_ends_with_five(monkeypatch: pytest.MonkeyPatch) -> None:
+    def rows() -> Iterator[selftest.Row]:
+        yield selftest.Row("files", "read a host file", "refused", "EACCES", held=True)
+        yield selftest.Row("files", "list the root", "refused", "escaped", held=False)
+
+    monkeypatch.setattr(selftest, "attack", rows)
+    main._assemble("")
+    result = CliRunner().invoke(main.app, ["selftest"])
+    assert result.exit_code == 5
+    assert "!!" in result.stdout
+    assert "1 of 2 held" in result.stdout
+
+
+def test_a_hostile_model_that_passes_is_seen(tmp_path: Path) -> None:
+    # The honest bundle in the place of a hostile one: accepted, so the row must not hold.
+    honest = replace(BUNDLES[0], name="disguised", codes=("resources/cpu-limit",))
+    with selftest.local.bench(selftest.rules(), cores=1, suite=False) as bench:
+        row = selftest._judged(bench, honest, tmp_path)
+    assert (row.held, row.got) == (False, "accepted")
+
+
+def files_of(place: Path) -> dict[Path, bytes]:
+    return {path.relative_to(place): path.read_bytes() for path in place.rglob("*") if path.is_file()}
+
+
+def test_the_shipped_bundles_are_those_of_the_catalogue(tmp_path: Path) -> None:
+    from examples import evidence_classifier as classifier
+    from examples.hostile_bundles import BY_NAME
+
+    for bundle in BUNDLES:
+        shipped = write(bundle, tmp_path / "shipped")
+        fresh = tmp_path / "fresh" / bundle.name
+        if bundle.codes:
+            BY_NAME[bundle.name].write(fresh)
+        else:
+            classifier.write_bundle(fresh, sets=2)
+        assert files_of(shipped) == files_of(fresh)
