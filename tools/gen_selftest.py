@@ -22,7 +22,7 @@ CHOSEN: Final = (
     "loops", "allocates-at-run", "allocates-at-load", "divides-at-load", "external-parent", "external-golden",
     "goldens-wrong",
 )  # fmt: skip
-HEAD: Final = '''"""A good bundle and a small hostile set; ``python -m tools.gen_selftest`` wrote this, do not edit."""
+HEAD: Final = '''"""A good bundle and a small hostile set; ``python -m tools.gen_selftest`` wrote it."""
 
 from __future__ import annotations
 

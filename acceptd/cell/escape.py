@@ -73,6 +73,14 @@ PLACES_INSIDE: Final = {
 }
 """As they would be named inside: the model in the job's root, the others where the warm parent has them."""
 
+PLACES_STAGED: Final = {**PLACES_INSIDE, "model": "/sealed/mine/model.onnx", "scratch": "/tmp"}  # noqa: S108
+"""As they are named where the wall ``root`` is off, so that the job stands in the warm parent's root."""
+
+
+def places_with(walls_off: Sequence[str]) -> dict[str, str]:
+    """Return the best names that an attacker has inside, with ``walls_off``."""
+    return PLACES_STAGED if "root" in walls_off else PLACES_INSIDE
+
 
 def program(source: str, places: Mapping[str, str]) -> str:
     """Return the whole program of a probe: it notes whether it escaped, and the refusal's name.

@@ -1,8 +1,8 @@
 """Attacks from inside a job, each with a positive control that shows the same probe succeeding outside.
 
 The probes are data (``acceptd/cell/probes.py``, ``probes_calls.py``), shared with ``acceptd selftest``. The
-control runs the very same source in an ordinary process without walls and must see ``escaped`` (a raw call: any errno but
-EPERM); inside the cell the job must see an errno, or die of SIGSYS, or meet a limit.
+control runs the very same source in an ordinary process without walls and must see ``escaped``
+(a raw call: any errno but EPERM); inside the cell the job must see an errno, or die of SIGSYS, or meet a limit.
 """
 
 from __future__ import annotations
