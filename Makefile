@@ -4,7 +4,7 @@ STATE ?=
 TESTS_FAST := tests/unit tests/property
 TESTS_REST := tests/cell tests/hostile tests/acceptance tests/crash
 
-.PHONY: setup demo test test-fast test-user lint format bench corpus backend-suite docs clean help
+.PHONY: setup demo test test-fast test-user soak-cell lint format bench corpus backend-suite docs clean help
 
 help:  ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -e 's/:.*## /\t/' | expand -t 16
@@ -25,6 +25,9 @@ test-fast: setup  ## unit and property tests only
 
 test-user: setup  ## the cell's layer as an ordinary user
 	@sh tools/as_user.sh tests/cell
+
+soak-cell: setup  ## 1,000 jobs in one cell, a third of them crashing, hanging or bombing: nothing may be left
+	$(PY) -m tests.cell.soak 1000
 
 lint: setup  ## ruff (lint and format) and mypy --strict
 	.venv/bin/ruff check .
