@@ -25,6 +25,8 @@ from acceptd.evidence import JobRecord
 from sandbox import messages
 
 JOBS_PER_PARENT: Final = 1000
+IDLE_SHARE: Final = 0.05
+"""Of the wall clock: a job that used less of it as CPU time was asleep, not held up."""
 
 
 def _rewind(descriptor: int) -> None:
@@ -183,8 +185,10 @@ class Cell:
             again = record.ending == "lost" and attempts < 2 and record.cause != "cancelled" and on_frame is None
             if not again:
                 break
-        if record.ending == "lost" and record.cause == "wall" and attempts > 1:
-            # Twice alone without using the processor: it sleeps or is deadlocked, and that is its own doing.
+        idle = record.cpu_s < IDLE_SHARE * limits.wall_seconds
+        if record.ending == "lost" and record.cause == "wall" and attempts > 1 and idle:
+            # Twice without using the processor: it sleeps or is deadlocked, and that is its own doing. One
+            # that did use it was held up by a busy host, and stays inconclusive.
             record = record.model_copy(update={"ending": "limit", "cause": "wall"})
         return record.model_copy(
             update={"attempts": attempts, "model": model, "profile": profile, "variant": variant}

@@ -1,6 +1,7 @@
 """Many jobs in a row in one cell, a third of them crashing, hanging or bombing: nothing may be left.
 
-``python -m tests.cell.soak 1000`` (``make soak-cell``) prints what was measured and ends with 1 where something grew.
+``python -m tests.cell.soak 1000`` (``make soak-cell``) prints what was measured, and ends with 1 where
+something grew.
 """
 
 from __future__ import annotations
