@@ -4,7 +4,7 @@ STATE ?=
 TESTS_FAST := tests/unit tests/property
 TESTS_REST := tests/cell tests/hostile tests/acceptance tests/crash
 
-.PHONY: setup demo test test-fast test-user soak-cell lint format bench corpus backend-suite docs clean help
+.PHONY: setup demo test test-fast test-user soak-cell backend-cell lint format bench corpus backend-suite docs clean help
 
 help:  ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -e 's/:.*## /\t/' | expand -t 16
@@ -28,6 +28,9 @@ test-user: setup  ## the cell's layer as an ordinary user
 
 soak-cell: setup  ## 1,000 jobs in one cell, a third of them crashing, hanging or bombing: nothing may be left
 	$(PY) -m tests.cell.soak 1000
+
+backend-cell: setup  ## every ONNX backend case through every job kind: no job may fail for want of a preloaded module
+	ACCEPTD_BACKEND_CASES=all $(PY) -m pytest -q tests/cell/test_backend_sample.py
 
 lint: setup  ## ruff (lint and format) and mypy --strict
 	.venv/bin/ruff check .

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,6 +16,12 @@ from acceptd.cell.limits import job_limits
 from acceptd.evidence import JobRecord
 from acceptd.policy.policy import LimitsTable, Policy
 
+# The comparer starts an isolated interpreter: tools/as_user.sh may have lent the libraries by PYTHONPATH only.
+whole_interpreter = pytest.mark.skipif(
+    subprocess.run([sys.executable, "-I", "-c", "import pydantic"], capture_output=True, check=False).returncode
+    != 0,
+    reason="the interpreter has no libraries of its own: the comparer cannot start",
+)
 Attack = Callable[..., JobRecord]
 
 

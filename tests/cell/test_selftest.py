@@ -16,14 +16,9 @@ from typer.testing import CliRunner
 from acceptd import selftest
 from acceptd.cli import main
 from acceptd.selftest_bundles import BUNDLES, write
+from tests.cell.conftest import whole_interpreter
 
 pytestmark = pytest.mark.cell
-# The comparer starts an isolated interpreter: tools/as_user.sh may have lent the libraries by PYTHONPATH only.
-whole = pytest.mark.skipif(
-    subprocess.run([sys.executable, "-I", "-c", "import pydantic"], capture_output=True, check=False).returncode
-    != 0,
-    reason="the interpreter has no libraries of its own: the comparer cannot start",
-)
 
 
 def test_the_escape_set_holds_on_this_host() -> None:
@@ -32,7 +27,7 @@ def test_the_escape_set_holds_on_this_host() -> None:
     assert not [row for row in rows if not row.held]
 
 
-@whole
+@whole_interpreter
 def test_everything_holds_on_this_host_without_the_checkout(tmp_path: Path) -> None:
     # From another directory, with neither tests/ nor examples/ on the path and onnx never imported here.
     code = (
@@ -74,7 +69,7 @@ def test_a_wall_that_does_not_hold_ends_with_five(monkeypatch: pytest.MonkeyPatc
     assert "1 of 2 held" in result.stdout
 
 
-@whole
+@whole_interpreter
 def test_a_hostile_model_that_passes_is_seen(tmp_path: Path) -> None:
     # The honest bundle in the place of a hostile one: accepted, so the row must not hold.
     honest = replace(BUNDLES[0], name="disguised", codes=("resources/cpu-limit",))
