@@ -45,6 +45,7 @@ _STOPPED: Final[dict[tuple[str, ...], tuple[str, ...]]] = {
         "reopen a descriptor for writing",
         "take a lease on the sealed file",
         "take more memory than its budget",
+        "use more processor time than allowed",
         "flood standard error",
         "call swapon",
         "call swapoff",
@@ -56,7 +57,6 @@ _STOPPED: Final[dict[tuple[str, ...], tuple[str, ...]]] = {
     ("rlimits",): (
         "open more descriptors than allowed",
         "start more threads than allowed",
-        "use more processor time than allowed",
     ),
     ("root",): (
         "hold a host directory by O_PATH",
