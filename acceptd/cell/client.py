@@ -177,16 +177,17 @@ class Cell:
             "proc_fd": proc_fd,
             "walls_off": list(walls_off),
         }
-        attempts = 0
+        attempts, slept = 0, 0
         while True:
             attempts += 1
             record = self._once(order, kind, limits, blobs or {}, on_frame, cancelled, required_walls)
+            timed_out = record.ending == "lost" and record.cause == "wall"
+            slept += timed_out and record.cpu_s < IDLE_SHARE * limits.wall_seconds
             # A job that streams to the caller cannot be replayed; the caller starts afresh.
             again = record.ending == "lost" and attempts < 2 and record.cause != "cancelled" and on_frame is None
             if not again:
                 break
-        idle = record.cpu_s < IDLE_SHARE * limits.wall_seconds
-        if record.ending == "lost" and record.cause == "wall" and attempts > 1 and idle:
+        if slept > 1:
             # Twice without using the processor: it sleeps or is deadlocked, and that is its own doing. One
             # that did use it was held up by a busy host, and stays inconclusive.
             record = record.model_copy(update={"ending": "limit", "cause": "wall"})
