@@ -1,0 +1,71 @@
+"""Which native files a process has mapped, and their SHA-256. Standard library only: the loader uses it too."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import threading
+from collections.abc import Iterable
+from typing import Final
+
+from acceptd.runtime.facts import Library
+
+_CHUNK: Final = 1 << 20
+_MAX_CACHED: Final = 4096
+_cache: dict[tuple[int, int, int, int, int], str] = {}
+_lock = threading.Lock()
+
+
+def mapped(maps_text: str) -> list[str]:
+    """Return the paths of the executable file mappings of a ``/proc/PID/maps`` text, sorted, each once.
+
+    proc_pid_maps(5): address, permissions, offset, device, inode, path; the path is the rest of the line,
+    with ``\\012`` for a line feed. A file that was removed since keeps its mark `` (deleted)``: it has no path.
+    """
+    found = set()
+    for line in maps_text.splitlines():
+        fields = line.split(None, 5)
+        if len(fields) == 6 and "x" in fields[1] and fields[5].startswith("/"):
+            found.add(fields[5].replace("\\012", "\n"))
+    return sorted(found)
+
+
+def digests(paths: Iterable[str]) -> list[Library]:
+    """Return path, SHA-256 and size of each file, in the order given.
+
+    A digest is kept for as long as device, inode, size and both times stay the same. Raises OSError: a
+    file is missing, unreadable, no regular file, or changed while it was read.
+    """
+    return [_library(path) for path in paths]
+
+
+def _library(path: str) -> Library:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+    try:
+        before = os.fstat(descriptor)
+        if not stat.S_ISREG(before.st_mode):
+            raise OSError(22, "not a regular file", path)
+        key = _key(before)
+        with _lock:
+            known = _cache.get(key)
+        if known is not None:
+            return Library(path, known, before.st_size)
+        state = hashlib.sha256()
+        buffer = memoryview(bytearray(_CHUNK))
+        while count := os.readv(descriptor, [buffer]):
+            state.update(buffer[:count])  # releases the GIL
+        if _key(os.fstat(descriptor)) != key:
+            raise OSError(116, "changed while it was read", path)
+    finally:
+        os.close(descriptor)
+    digest = state.hexdigest()
+    with _lock:
+        if len(_cache) >= _MAX_CACHED:
+            _cache.clear()
+        _cache[key] = digest
+    return Library(path, digest, before.st_size)
+
+
+def _key(status: os.stat_result) -> tuple[int, int, int, int, int]:
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
