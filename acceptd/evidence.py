@@ -11,10 +11,23 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from acceptd.model_facts import Allocation as Allocation
+from acceptd.model_facts import Cost as Cost
+from acceptd.model_facts import ElementRange as ElementRange
+from acceptd.model_facts import External as External
+from acceptd.model_facts import Facts as Facts
+from acceptd.model_facts import FunctionFact as FunctionFact
+from acceptd.model_facts import OpUse as OpUse
+from acceptd.model_facts import Quantisation as Quantisation
+from acceptd.model_facts import Selection as Selection
+from acceptd.model_facts import Trip as Trip
+from acceptd.model_facts import TypeUse as TypeUse
+from acceptd.model_facts import ValueInfo as ValueInfo
 from acceptd.values import Big, Count, Evidence, Text
 from acceptd.values import MapRef as MapRef
 from acceptd.values import Named as Named
 from acceptd.values import OptionalRef as OptionalRef
+from acceptd.values import Problem as Problem
 from acceptd.values import SequenceRef as SequenceRef
 from acceptd.values import TensorRef as TensorRef
 from acceptd.values import ValueRef as ValueRef
@@ -38,14 +51,6 @@ class Refused(Evidence):
     where: Text
     message: Text
     stage: Text = ""
-
-
-class Problem(Evidence):
-    """One fact that a job states as a problem; the judge decides what it weighs."""
-
-    code: Annotated[str, Field(pattern=r"^[a-z-]+/[a-z0-9-]+$", max_length=64)]
-    where: Text
-    message: Text
 
 
 class Entry(Evidence):
@@ -76,59 +81,6 @@ class Wire(Evidence):
     unknown_bytes: Count = 0
     metadata_bytes: Count = 0
     problems: Annotated[list[Problem], Field(max_length=256)] = []
-
-
-class OpUse(Evidence):
-    """How often one operator is used, and where it stands first."""
-
-    domain: Text
-    op_type: Text
-    count: Count
-    where: Text
-
-
-class External(Evidence):
-    """One tensor's external data record, as written. ``inside`` is the job's own reading of it."""
-
-    tensor: Text
-    location: Text
-    offset: Big | None
-    length: Big | None
-    where: Text
-    inside: bool
-
-
-class ValueInfo(Evidence):
-    """An input or output: ``shape`` has numbers, names or ``?``; None where the rank is unknown."""
-
-    name: Text
-    kind: Literal["tensor", "sequence", "optional", "map", "sparse_tensor", "opaque", "unknown"]
-    dtype: Text
-    shape: Annotated[list[Big | Text], Field(max_length=256)] | None
-    overridable: bool = False
-    detail: Text = ""
-    """For nested kinds the whole type in words, for example ``sequence(map(int64,float32))``."""
-
-
-class Facts(Evidence):
-    """``inspect``, second phase: semantic facts over every scope."""
-
-    ir_version: Big
-    opsets: Annotated[dict[str, Big], Field(max_length=1024)]
-    """Domain to version; the default domain is spelt ``ai.onnx``."""
-    unused_domains: Annotated[list[Text], Field(max_length=1024)] = []
-    nodes: Count
-    scopes: Count
-    operators: Annotated[list[OpUse], Field(max_length=4096)]
-    initializers: Count
-    initializer_bytes: Big
-    functions: Annotated[list[Text], Field(max_length=4096)] = []
-    external: Annotated[list[External], Field(max_length=20000)] = []
-    external_count: Count = 0
-    metadata_bytes: Count = 0
-    inputs: Annotated[list[ValueInfo], Field(max_length=4096)]
-    outputs: Annotated[list[ValueInfo], Field(max_length=4096)]
-    problems: Annotated[list[Problem], Field(max_length=1024)] = []
 
 
 class Check(Evidence):

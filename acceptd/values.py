@@ -34,6 +34,14 @@ class Evidence(BaseModel):
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
 
 
+class Problem(Evidence):
+    """One fact that a job states as a problem; the judge decides what it weighs."""
+
+    code: Annotated[str, Field(pattern=r"^[a-z-]+/[a-z0-9-]+$", max_length=64)]
+    where: Text
+    message: Text
+
+
 class TensorRef(Evidence):
     """A tensor in a blob file: ``nbytes`` raw little-endian C-order bytes from ``offset``.
 

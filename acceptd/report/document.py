@@ -176,7 +176,7 @@ def _models(submission: Submission, manifest: Manifest | None) -> list[dict[str,
         if facts:
             entry |= {"ir_version": facts.ir_version, "opsets": dict(facts.opsets), "nodes": facts.nodes}
             used = sorted(facts.operators, key=lambda use: (-use.count, use.domain, use.op_type))
-            entry["operators"] = [use.model_dump(exclude={"where"}) for use in used[:_ROWS]]
+            entry["operators"] = [use.model_dump(exclude={"where", "types"}) for use in used[:_ROWS]]
         placement = next((record.placement for record in records if record.placement), None)
         if placement:
             entry["placement"] = _providers([(node.provider, node.count) for node in placement.nodes])
