@@ -20,6 +20,7 @@ import onnx
 import onnxruntime as ort
 from onnx import helper
 
+from sandbox import entries as entries_table
 from sandbox.interface import RuntimeValue, runtime_value
 from sandbox.messages import RefusedError, clip, text_of
 
@@ -36,28 +37,8 @@ LEVELS: Final = {
     "extended": ort.GraphOptimizationLevel.ORT_ENABLE_EXTENDED,
     "all": ort.GraphOptimizationLevel.ORT_ENABLE_ALL,
 }
-FIXED_ENTRIES: Final = {
-    "session.load_model_format": "ONNX",
-    "session.intra_op.allow_spinning": "0",
-    "session.inter_op.allow_spinning": "0",
-    "session.record_ep_graph_assignment_info": "1",
-}
-ALLOWED_ENTRIES: Final = frozenset({
-    "session.set_denormal_as_zero", "session.disable_prepacking", "session.disable_quant_qdq",
-    "session.disable_double_qdq_remover", "session.disable_qdq_constant_folding",
-    "session.enable_quant_qdq_cleanup", "session.qdqisint8allowed", "session.x64quantprecision",
-    "session.disable_aot_function_inlining", "session.disable_cpu_ep_fallback", "session.dynamic_block_base",
-    "session.force_spinning_stop", "session.function_expansion_node_limit",
-    "session.function_expansion_byte_limit", "session.strict_shape_type_inference",
-    "session.allow_released_opsets_only", "session.graph_optimizations_loop_level",
-    "session.use_deterministic_compute", "session.use_device_allocator_for_initializers",
-    "session.qdq_matmulnbits_accuracy_level", "session.enable_dq_matmulnbits_fusion",
-    "optimization.enable_gelu_approximation", "optimization.enable_cast_chain_elimination",
-    "optimization.disable_specified_optimizers", "optimization.constant_folding_max_output_size_in_bytes",
-    "mlas.disable_kleidiai", "mlas.use_lut_gemm", "mlas.qnbit.force_fp32",
-})  # fmt: skip
-"""Session entries a profile may set: none of them writes a file, loads a library, starts a profile,
-or changes the parser or the thread count."""
+FIXED_ENTRIES: Final = entries_table.FIXED
+ALLOWED_ENTRIES: Final = entries_table.ALLOWED
 
 _MEMORY: Final = re.compile(
     r"bad_alloc|failed to allocate memory|bad allocation|cannot allocate memory|out of memory"

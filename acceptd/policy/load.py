@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import stat
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,6 +25,8 @@ from acceptd.policy.manifest import Table, first_error
 from acceptd.policy.names import valid_model_id
 from acceptd.policy.policy import Policy
 from acceptd.policy.profile import Profile
+from acceptd.policy.reduced import Reduced, parse_reduced
+from acceptd.policy.trusted import check_file, check_interpreter, check_owner, read_trusted
 
 MAX_BYTES: Final = 1 << 20
 T = TypeVar("T", bound=Table)
@@ -47,8 +48,37 @@ def load_policy(path: Path) -> Policy:
 
 
 def load_profile(path: Path) -> Profile:
-    """Return the profile of a file. Raises ConfigError."""
-    return _load(path, Profile)
+    """Return the profile of a file, with everything that it names looked at.
+
+    Raises ConfigError: the file itself, or an interpreter, a custom-operator library or a
+    required-operators file that is missing or that somebody else can write. Digests are not compared here.
+    """
+    profile = _load(path, Profile)
+    if profile.interpreter:
+        check_interpreter(f"{path}: interpreter", Path(profile.interpreter))
+    for index, one in enumerate(profile.custom_operators):
+        check_file(f"{path}: custom_operators.{index}.path", Path(one.path))
+    if profile.reduced_build is not None:
+        check_file(f"{path}: reduced_build.config", Path(profile.reduced_build.config))
+    return profile
+
+
+def load_reduced(profile: Profile, origin: str) -> Reduced | None:
+    """Return what the profile's reduced build offers, None for a whole build.
+
+    Raises ConfigError: the file is refused, is not the one whose digest the profile gives, or cannot be read.
+    """
+    if profile.reduced_build is None:
+        return None
+    path = Path(profile.reduced_build.config)
+    content = read_trusted(path, MAX_BYTES, "a required-operators file")
+    found = hashlib.sha256(content).hexdigest()
+    if found != profile.reduced_build.sha256:
+        raise ConfigError(
+            f"{origin}: reduced_build.sha256: {path} has the digest {found}",
+            remedy="give the digest of the file that the build was made with",
+        )
+    return parse_reduced(content, str(path))
 
 
 def load_contract(directory: Path, model_id: str) -> Contract | None:
@@ -61,7 +91,7 @@ def load_contract(directory: Path, model_id: str) -> Contract | None:
     path = directory / team / f"{name}.toml"
     for place in (directory, path.parent):  # who may write there may take a contract away
         with contextlib.suppress(FileNotFoundError):
-            _check_owner(place, os.stat(place))
+            check_owner(place, os.stat(place))
     if not os.path.lexists(path):
         return None
     contract = _load(path, Contract)
@@ -99,45 +129,16 @@ def load_all(policy_file: Path) -> Loaded:
 
 
 def _load(path: Path, kind: type[T]) -> T:
-    document = _parse(path, _read(path))
+    document = _parse(path, read_trusted(path, MAX_BYTES, "a TOML file"))
     try:
         return kind.model_validate(document)
     except ValidationError as error:
         place, message = first_error(error)
+        where = "" if place == "(top)" else f"{place}: "  # a check of the whole table names its place itself
+        example = "policies/profiles/cpu.toml" if kind is Profile else "policies/default.toml"
         raise ConfigError(
-            f"{path}: {place}: {message}", remedy="correct the key; policies/default.toml explains each"
+            f"{path}: {where}{message}", remedy=f"correct the key; {example} explains each"
         ) from error
-
-
-def _read(path: Path) -> bytes:
-    """Read a regular file that its owner alone can write, checking the open descriptor, not the name."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
-    except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}", remedy="name a readable TOML file") from error
-    try:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise ConfigError(f"{path}: not a regular file", remedy="name a TOML file")
-        _check_owner(path, status)
-        content = os.read(descriptor, MAX_BYTES + 1)
-        while len(content) <= MAX_BYTES and (more := os.read(descriptor, MAX_BYTES + 1 - len(content))):
-            content += more
-    finally:
-        os.close(descriptor)
-    if len(content) > MAX_BYTES:
-        raise ConfigError(f"{path}: larger than {MAX_BYTES} bytes", remedy="keep to the documented keys")
-    return content
-
-
-def _check_owner(path: Path, status: os.stat_result) -> None:
-    if status.st_uid not in {0, os.geteuid()}:
-        raise ConfigError(
-            f"{path}: is owned by uid {status.st_uid}, neither root nor the user that runs acceptd",
-            remedy=f"chown {os.geteuid()} {path}",
-        )
-    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise ConfigError(f"{path}: can be written by its group or by others", remedy=f"chmod go-w {path}")
 
 
 def _parse(path: Path, content: bytes) -> dict[str, Any]:

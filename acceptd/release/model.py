@@ -6,13 +6,14 @@ These models *write*; what a loader believes is decided in :mod:`acceptd.release
 
 from __future__ import annotations
 
+from pathlib import PurePosixPath
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from acceptd.policy.manifest import BundlePath, Table
 from acceptd.policy.names import ModelId, Name, Sha256
-from acceptd.policy.profile import Profile
+from acceptd.policy.profile import LibraryName, Profile, Provider
 from acceptd.release.trust import MAX_NUMBER
 
 Number = Annotated[int, Field(ge=1, le=MAX_NUMBER)]
@@ -22,11 +23,26 @@ Reason = Annotated[str, Field(max_length=2000)]
 Kind = Literal["promote", "rollback"]
 
 
+class OperatorLibrary(Table):
+    """A library of custom operators that the model was accepted with; where it lies is the loader's to say."""
+
+    name: LibraryName
+    sha256: Sha256
+    abi: Annotated[int, Field(ge=1, le=1000)]
+    domain: Annotated[str, Field(min_length=1, max_length=128)]
+
+
 class SessionOptions(Table):
     """The accepted session options. The loader applies exactly these, and its own fixed ones on top."""
 
     profile: Name = "cpu"
-    providers: Annotated[list[str], Field(min_length=1, max_length=16)] = ["CPUExecutionProvider"]
+    onnxruntime: Annotated[str, Field(max_length=64)] = ""
+    """Pinned version; empty: none is."""
+    libraries: Annotated[dict[LibraryName, Sha256], Field(max_length=512)] = {}
+    """Pinned native libraries by file name; empty: none is."""
+    custom_operators: Annotated[list[OperatorLibrary], Field(max_length=16)] = []
+    providers: Annotated[list[Provider], Field(min_length=1, max_length=16)] = ["CPUExecutionProvider"]
+    provider_options: Annotated[dict[Provider, dict[str, str]], Field(max_length=16)] = {}
     allow_cpu_fallback: bool = False
     intra_op_threads: Annotated[int, Field(ge=1, le=256)] = 1
     inter_op_threads: Annotated[int, Field(ge=1, le=256)] = 1
@@ -38,8 +54,13 @@ class SessionOptions(Table):
     @classmethod
     def of(cls, profile: Profile, runtime_identity: str | None = None) -> SessionOptions:
         """Return the options that a profile means."""
-        kept = profile.model_dump(exclude={"schema_", "name"})
-        return cls(profile=profile.name, runtime_identity=runtime_identity, **kept)
+        apart = {"schema_", "name", "interpreter", "custom_operators", "reduced_build"}
+        kept = profile.model_dump(exclude=apart)
+        operators = [
+            OperatorLibrary(name=PurePosixPath(one.path).name, sha256=one.sha256, abi=one.abi, domain=one.domain)
+            for one in profile.custom_operators
+        ]
+        return cls(profile=profile.name, custom_operators=operators, runtime_identity=runtime_identity, **kept)
 
 
 class FileRow(Table):

@@ -193,11 +193,11 @@ def test_session_options_of_another_form(world: World, options: dict[str, Any]) 
 
 
 def test_profile_becomes_session_options(world: World) -> None:
-    profile = Profile(name="two", intra_op_threads=2, session_entries={"a": "b"})
+    profile = Profile(name="two", intra_op_threads=2, session_entries={"mlas.use_lut_gemm": "1"})
     world.promote(world.accepted("1.0.0"), options=SessionOptions.of(profile))
     options = world.open().options
     assert (options["profile"], options["intra_op_threads"]) == ("two", 2)
-    assert options["session_entries"] == {"a": "b"}
+    assert options["session_entries"] == {"mlas.use_lut_gemm": "1"}
 
 
 def test_rollback_is_a_higher_number_on_the_prior_digest(world: World) -> None:
