@@ -96,7 +96,13 @@ class Acceptance:
         with self._stage("judge"):
             submission = self._submission(sealed, failure)
             judgement = judge(
-                self.manifest, self.contract, self.rules.policy, submission, utc_now(), profile=self.rules.profile
+                self.manifest,
+                self.contract,
+                self.rules.policy,
+                submission,
+                utc_now(),
+                profile=self.rules.profile,
+                reduced=self.rules.reduced,
             )
         return Outcome(
             submission, self.manifest, self.contract, self.contract_digest, judgement, dict(self.timings_ms)
@@ -167,7 +173,8 @@ class Acceptance:
         if vectors is not None:
             with self._stage("vectors"):
                 self.jobs.append(vectors.result())
-        before = pre_run(manifest, self.contract, self.rules.policy, self._submission(sealed, None))
+        known = self._submission(sealed, None)
+        before = pre_run(manifest, self.contract, self.rules.policy, known, reduced=self.rules.reduced)
         if any(finding.severity == "reject" for finding in before):
             return
         outputs: dict[tuple[str, str], Blob] = {}

@@ -286,7 +286,9 @@ class Lifecycle:
 
     @staticmethod
     def _outcome(rules: Rules, submission: Submission) -> Outcome:
-        judgement = judge(None, None, rules.policy, submission, utc_now(), profile=rules.profile)
+        judgement = judge(
+            None, None, rules.policy, submission, utc_now(), profile=rules.profile, reduced=rules.reduced
+        )
         return Outcome(submission, None, None, "", judgement, {})
 
     def _without_evidence(self, row: Row, code: str, message: str, state: str) -> None:

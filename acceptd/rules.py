@@ -10,6 +10,7 @@ from acceptd.policy import load
 from acceptd.policy.contract import Contract
 from acceptd.policy.policy import Policy
 from acceptd.policy.profile import Profile
+from acceptd.policy.reduced import Reduced
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,8 @@ class Rules:
     profile: Profile
     profile_digest: str
     directory: Path
+    reduced: Reduced | None = None
+    """What the profile's onnxruntime was built with; None: everything."""
 
     def contract(self, model_id: str) -> tuple[Contract | None, str]:
         """Return the contract of ``model_id`` and its digest, or (None, "").
@@ -47,5 +50,6 @@ def load_rules(directory: Path, policy: str, overrides: Sequence[str] = ()) -> R
         rules = load.with_overrides(rules, overrides)
     place = directory / "profiles" / f"{rules.profile}.toml"
     # The profile `cpu` is built in, so that a policy file alone is enough.
-    profile = Profile() if rules.profile == "cpu" and not place.exists() else load.load_profile(place)
-    return Rules(rules, load.digest(rules), profile, load.digest(profile), directory)
+    profile = Profile() if rules.profile == "cpu" and not place.exists() else load.named_profile(place)
+    reduced = load.load_reduced(profile, str(place))
+    return Rules(rules, load.digest(rules), profile, load.digest(profile), directory, reduced)

@@ -268,9 +268,10 @@ def verdict(
     manifest: Manifest | str | None = "usual",
     contract: Contract | None = None,
     policy: Policy | None = None,
+    **more: Any,
 ) -> Judgement:
     one = a_manifest() if isinstance(manifest, str) else manifest
-    return judge(one, contract, policy or Policy(), given if given is not None else submission(), NOW)
+    return judge(one, contract, policy or Policy(), given if given is not None else submission(), NOW, **more)
 
 
 def codes(judgement: Judgement, *severities: str) -> list[str]:

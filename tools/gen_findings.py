@@ -31,6 +31,8 @@ GROUPS = {
     "parity": "Outputs against expected values",
     "behaviour": "Repeats, optimisation, probes",
     "placement": "Execution providers",
+    "target": "The target runtime",
+    "runtime": "The runtime and its libraries",
 }
 
 HEAD = """# Finding codes

@@ -14,6 +14,7 @@ from acceptd.judge import (
     codes_cell,
     codes_outcome,
     codes_run,
+    codes_runtime,
     codes_schema,
     codes_seal,
     codes_structure,
@@ -31,13 +32,16 @@ CODES: Final[Mapping[str, Code]] = MappingProxyType(
     | codes_structure.TABLE
     | codes_schema.TABLE
     | codes_run.TABLE
+    | codes_runtime.TABLE
     | codes_outcome.TABLE
 )
 
-TRUSTED_GROUPS: Final = frozenset({"seal", "cell", "policy", "contract", "parity", "placement"})
+TRUSTED_GROUPS: Final = frozenset(
+    {"seal", "cell", "policy", "contract", "parity", "placement", "runtime", "target"}
+)
 """Groups that only the trusted side speaks of. A job that names one of them breaks the protocol."""
 
-_UNTOUCHABLE_GROUPS: Final = frozenset({"cell", "policy"})
+_UNTOUCHABLE_GROUPS: Final = frozenset({"cell", "policy", "runtime"})
 _NOT_LOWERED_GROUPS: Final = frozenset({"sandbox", "resources"})
 _NOT_LOWERED: Final = frozenset(
     {

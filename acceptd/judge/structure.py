@@ -118,7 +118,7 @@ def _facts(model: ModelSpec, facts: Facts, policy: Policy) -> Iterator[Finding]:
         yield make("structure/overridable-initializer", "inspect", model.file, message, {"names": overridable[:8]})
 
 
-def _local(functions: list[str]) -> frozenset[tuple[str, str]]:
+def local_functions(functions: list[str]) -> frozenset[tuple[str, str]]:
     """Return (domain, name) of local functions, which are written ``domain::name[:overload]``."""
     pairs = set()
     for written in functions:
@@ -131,7 +131,7 @@ def _operators(model: ModelSpec, facts: Facts, policy: Policy) -> Iterator[Findi
     rules = policy.operators
     listed = frozenset(rules.domains)
     denied = frozenset(rules.denied)
-    local = _local(facts.functions)
+    local = local_functions(facts.functions)
     for use in facts.operators:
         domain = use.domain or "ai.onnx"
         name = f"{domain}::{use.op_type}"

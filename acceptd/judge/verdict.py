@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from acceptd.evidence import Facts, JobRecord, Submission
-from acceptd.judge import behaviour, coverage, parity, placement, resources, stages
+from acceptd.judge import behaviour, coverage, parity, placement, resources, stages, target
 from acceptd.judge import schema as interfaces
 from acceptd.judge.codes import CODES
 from acceptd.judge.finding import Finding, Judgement, Stage, Verdict
@@ -22,6 +22,7 @@ from acceptd.policy.contract import Contract
 from acceptd.policy.manifest import Manifest
 from acceptd.policy.policy import Policy
 from acceptd.policy.profile import Profile
+from acceptd.policy.reduced import Reduced
 
 
 def judge(
@@ -32,15 +33,16 @@ def judge(
     judged_at: str,
     *,
     profile: Profile | None = None,
+    reduced: Reduced | None = None,
 ) -> Judgement:
     """Return the verdict with all findings.
 
     The same arguments give the same bytes, so a stored submission can be judged again under
     another policy. ``judged_at`` is UTC, RFC 3339. ``profile`` is the one the policy names, None
-    for the plain CPU profile.
+    for the plain CPU profile; ``reduced`` what its onnxruntime was built with, None for all of it.
     """
     inventory = take(submission.sealed, manifest) if submission.sealed is not None else None
-    raw = list(_before_run(manifest, contract, policy, submission, inventory))
+    raw = list(_before_run(manifest, contract, policy, submission, inventory, reduced))
     if manifest is not None and inventory is not None:
         raw += _after_run(manifest, contract, policy, submission, profile or Profile())
     walls = stages.walls_missing(policy, submission)
@@ -74,11 +76,17 @@ def decide(findings: tuple[Finding, ...], *, walls: list[str], gaps: list[str]) 
 
 
 def pre_run(
-    manifest: Manifest | None, contract: Contract | None, policy: Policy, submission: Submission
+    manifest: Manifest | None,
+    contract: Contract | None,
+    policy: Policy,
+    submission: Submission,
+    *,
+    reduced: Reduced | None = None,
 ) -> tuple[Finding, ...]:
     """Return what is known before anything is run. If any of it rejects, the model is not to be run."""
     inventory = take(submission.sealed, manifest) if submission.sealed is not None else None
-    return finish(with_policy(_before_run(manifest, contract, policy, submission, inventory), policy))
+    raw = _before_run(manifest, contract, policy, submission, inventory, reduced)
+    return finish(with_policy(raw, policy))
 
 
 def _line(finding: Finding) -> str:
@@ -95,6 +103,7 @@ def _before_run(
     policy: Policy,
     submission: Submission,
     inventory: Inventory | None,
+    reduced: Reduced | None,
 ) -> Iterator[Finding]:
     if submission.seal_failure is not None:
         failure = submission.seal_failure
@@ -117,6 +126,8 @@ def _before_run(
         for finding in structure(model, jobs.last("inspect", model), policy, submission.sealed, inventory):
             told = not manifest.declared and finding.code == "structure/overridable-initializer"
             yield finding.model_copy(update={"severity": "warn"}) if told else finding
+        if reduced is not None and model.name in facts:
+            yield from target.unavailable(model, facts[model.name], reduced)
     yield from coverage.uncovered(manifest, facts, submission.sealed)
     yield from interfaces.schema(manifest, contract, facts)
     yield from parity.goldens(manifest, inventory, policy)

@@ -63,6 +63,15 @@ def load_profile(path: Path) -> Profile:
     return profile
 
 
+def named_profile(path: Path) -> Profile:
+    """Return the profile of ``<name>.toml``; one of another name is a ConfigError, as whatever is refused."""
+    profile = load_profile(path)
+    if profile.name != path.stem:
+        message = f"{path}: name: is {profile.name!r}, the file is that of {path.stem!r}"
+        raise ConfigError(message, remedy="correct the name or rename the file")
+    return profile
+
+
 def load_reduced(profile: Profile, origin: str) -> Reduced | None:
     """Return what the profile's reduced build offers, None for a whole build.
 
@@ -120,9 +129,7 @@ def load_all(policy_file: Path) -> Loaded:
     policy = load_policy(policy_file)
     path = policy_file.parent / "profiles" / f"{policy.profile}.toml"
     if path.exists() or policy.profile != "cpu":
-        profile = load_profile(path)
-        if profile.name != policy.profile:
-            raise ConfigError(f"{path}: name: is {profile.name!r}, the file is that of {policy.profile!r}")
+        profile = named_profile(path)
     else:
         profile = Profile()
     return Loaded(policy, profile, policy_file.parent / "contracts")

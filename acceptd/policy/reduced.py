@@ -86,7 +86,9 @@ def parse_reduced(content: bytes, origin: str) -> Reduced:
     for number, whole in enumerate(text.split("\n"), start=1):
         place = f"{origin}:{number}"
         if len(whole) > MAX_LINE:
-            raise ConfigError(f"{place}: a line of {len(whole)} characters; {MAX_LINE} are allowed", remedy=_REMEDY)
+            raise ConfigError(
+                f"{place}: a line of {len(whole)} characters; {MAX_LINE} are allowed", remedy=_REMEDY
+            )
         line = whole.strip()
         if not line or line.startswith("#"):
             continue

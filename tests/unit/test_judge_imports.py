@@ -15,11 +15,11 @@ ROOT = Path(__file__).resolve().parents[2]
 JUDGE = sorted((ROOT / "acceptd" / "judge").glob("**/*.py"))
 PURE_STANDARD = {
     "__future__", "collections", "collections.abc", "dataclasses", "enum", "fnmatch", "functools", "itertools",
-    "json", "math", "re", "string", "types", "typing", "unicodedata",
+    "bisect", "json", "math", "re", "string", "types", "typing", "unicodedata",
 }  # fmt: skip
 PURE_OURS = {
     "acceptd.evidence", "acceptd.policy.manifest", "acceptd.policy.policy", "acceptd.policy.contract",
-    "acceptd.policy.profile", "acceptd.policy.names",
+    "acceptd.policy.profile", "acceptd.policy.names", "acceptd.policy.reduced",
 }  # fmt: skip
 
 

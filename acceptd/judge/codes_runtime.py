@@ -1,0 +1,49 @@
+"""Codes of the runtime itself: its libraries, its version, and what a reduced build offers."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from acceptd.judge.code import Code, Table
+
+TABLE: Final[Table] = {
+    "runtime/custom-operator-mismatch": Code(
+        "hold",
+        "reviewer",
+        "A library of custom operators is not the one whose digest the profile gives, so nothing was run with it.",
+        "The operator puts the right file back, or reviews the new one and gives its digest in the profile.",
+    ),
+    "runtime/library-mismatch": Code(
+        "hold",
+        "reviewer",
+        "The profile pins the native libraries of its runtime, and one that was mapped has another digest, is not "
+        "listed, or was not mapped. Nothing was run.",
+        "The operator finds out who changed it; `acceptd profile pin` prints the table as it is now.",
+    ),
+    "runtime/said-otherwise": Code(
+        "hold",
+        "reviewer",
+        "A run job says another version or build of its runtime than its warm parent had before it read a "
+        "submitted byte. A job cannot change what it was forked from, so it was taken over or is mistaken.",
+        "Look at the job in the evidence; the trusted record is the one of the warm parent.",
+    ),
+    "runtime/changed": Code(
+        "hold",
+        "reviewer",
+        "Two runs of one submission had different runtimes: something was installed or replaced between them.",
+        "Submit again; the operator keeps the interpreter unchanged while acceptd runs.",
+    ),
+    "runtime/version-mismatch": Code(
+        "hold",
+        "reviewer",
+        "The onnxruntime of the profile's interpreter is not the version that the profile names. Nothing was run.",
+        "The operator installs the version that the profile names, or names the one that is installed.",
+    ),
+    "target/operator-unavailable": Code(
+        "reject",
+        "team",
+        "The model needs an operator, an opset or an element type of it that the reduced build of the target "
+        "runtime was made without.",
+        "Use operators that the build has, or ask the operator for a build that has more.",
+    ),
+}  # fmt: skip
