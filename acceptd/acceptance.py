@@ -285,7 +285,7 @@ class Acceptance:
             blobs=blobs,
             cancelled=self.cancelled,
             model=model,
-            profile=self.rules.profile.name if kind == "run" else "",
+            profile=self.rules.profile if kind == "run" else None,
             variant=variant,
             proc_fd=proc_fd,
         )

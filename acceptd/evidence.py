@@ -236,6 +236,8 @@ class JobRecord(Evidence):
     """The last frame type that arrived: says how far the job came."""
     message: str = ""
     attempts: int = 1
+    parent: int = 0
+    """Number of the warm parent that ran it, within one process of acceptd: jobs of one share its runtime."""
     walls: Walls | None = None
     refused: Refused | None = None
     wire: Wire | None = None

@@ -1,38 +1,32 @@
-"""The closed table of job kinds, and what the warm parent must have imported before it forks."""
+"""The closed table of job kinds by role, and what the warm parent must have imported before it forks."""
 
 from __future__ import annotations
 
+import importlib
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # before onnxruntime is imported anywhere below
 
-from sandbox import attack, inspect, manifest, messages, run, unpack, vectors
+from sandbox import messages
 
 Body = Callable[[dict[str, Any], messages.Channel, dict[str, int]], dict[str, float]]
 
-BODIES: dict[str, Body] = {
-    "unpack": unpack.body,
-    "manifest": manifest.body,
-    "inspect": inspect.body,
-    "vectors": vectors.body,
-    "run": run.body,
-}
-if os.environ.get("ACCEPTD_CELL_TESTING") == "1":
-    BODIES["attack"] = attack.body
+ROLES: Final = {"all": ("unpack", "manifest", "inspect", "vectors", "run"), "run": ("run",)}
+"""Job kinds by role: a profile's own interpreter only runs, and need not have what the others import."""
+
+BODIES: dict[str, Body] = {}
 
 
-def preload() -> None:
-    """Touch everything that the libraries import lazily: in a job nothing can be imported any more."""
-    for module in (unpack, manifest, inspect, vectors, run):
+def load(role: str) -> None:
+    """Fill :data:`BODIES` for a role, and touch everything that the libraries import lazily.
+
+    In a job nothing can be imported any more.
+    """
+    modules = {kind: importlib.import_module(f"sandbox.{kind}") for kind in ROLES[role]}
+    if os.environ.get("ACCEPTD_CELL_TESTING") == "1":
+        BODIES["attack"] = importlib.import_module("sandbox.attack").body
+    for kind, module in modules.items():
         module.preload()
-
-
-def versions() -> dict[str, str]:
-    """Return the versions of the libraries as imported here."""
-    import numpy
-    import onnx
-    import onnxruntime
-
-    return {"numpy": numpy.__version__, "onnx": onnx.__version__, "onnxruntime": onnxruntime.__version__}
+        BODIES[kind] = module.body

@@ -3,11 +3,15 @@
 A few rooms stand ready ahead of the orders: already cloned and forked, waiting for their descriptors,
 each used once. That takes the two forks, about half of a small job's time, off its path.
 
-Control protocol on an inherited SOCK_SEQPACKET socket (its number is the last argument), closed set:
+Control protocol on an inherited SOCK_SEQPACKET socket, closed set:
+
+Arguments: uid, gid, role (``all`` or ``run``), the profile's custom-operator libraries (JSON list of paths),
+number of the control socket.
 
 - in  ``J`` + descriptors (status pipe, job socket, stderr pipe, blobs…): start a job;
 - out ``S`` + pid (4 bytes) + pidfd of the job's pid 1;
-- in  ``P``: health; out ``P`` + JSON {threads, resident, children}.
+- in  ``P``: health; out ``P`` + JSON {threads, resident, anonymous, children};
+- in  ``X`` + word: an illness, in a parent started for testing alone.
 """
 
 from __future__ import annotations
@@ -22,6 +26,7 @@ import signal
 import socket
 import struct
 import sys
+import threading
 from dataclasses import dataclass
 from typing import Final
 
@@ -80,6 +85,7 @@ class WarmParent:
         self._control = control
         self._ids = (uid, gid)
         self._ready: list[Room] = []
+        self._ballast = bytearray()
         self._children: dict[int, int] = {}  # pidfd -> pid
         self._poll = select.poll()
         self._poll.register(control, select.POLLIN)
@@ -89,11 +95,12 @@ class WarmParent:
         while True:
             short = len(self._ready) < READY_ROOMS
             events = self._poll.poll(IDLE_MS if short else None)
-            for descriptor, _ in events:
+            ready = [descriptor for descriptor, _ in events]
+            for descriptor in ready:
                 if descriptor != self._control.fileno():
-                    self._reap(descriptor)
-                elif not self._order():
-                    return
+                    self._reap(descriptor)  # before the order: who asks for children counts none that has ended
+            if self._control.fileno() in ready and not self._order():
+                return
             if short and not events:
                 self._prepare()  # between orders, so that the forks do not compete with a running job
 
@@ -127,9 +134,10 @@ class WarmParent:
         if not payload:
             return False
         if payload == b"P":
-            sizes = _sizes()
-            body = {"threads": sizes["Threads"], "resident": sizes["VmRSS"], "children": len(self._children)}
-            self._control.send(b"P" + json.dumps(body).encode())
+            self._control.send(b"P" + json.dumps(self._health()).encode())
+            return True
+        if payload[:1] == b"X" and os.environ.get("ACCEPTD_CELL_TESTING") == "1":
+            self._fall_ill(payload[1:].decode())
             return True
         if not self._ready:
             self._prepare()
@@ -144,6 +152,27 @@ class WarmParent:
         self._control.sendmsg(reply, [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
         return True
 
+    def _health(self) -> dict[str, int]:
+        sizes = _sizes()
+        return {
+            "threads": sizes["Threads"],
+            "resident": sizes["VmRSS"],
+            "anonymous": sizes["RssAnon"] + sizes["RssShmem"],
+            "children": len(self._children),
+        }
+
+    def _fall_ill(self, how: str) -> None:
+        """Do what a parent must not do; the cell's own tests ask for it."""
+        if how == "threads":
+            threading.Thread(target=threading.Event().wait, daemon=True).start()
+        elif how == "memory":
+            self._ballast = bytearray(64 << 20)
+        elif how == "children":
+            while len(self._children) <= READY_ROOMS:
+                self._prepare()
+        elif how == "silent":
+            os.kill(os.getpid(), signal.SIGSTOP)
+
 
 def _pass(end: socket.socket, descriptors: array.array[int]) -> None:
     # A room that died while it waited shows by its pidfd; the client sees a job that ended at once.
@@ -153,11 +182,17 @@ def _pass(end: socket.socket, descriptors: array.array[int]) -> None:
 
 def main() -> None:
     """Warm up, announce readiness, then serve orders until the control socket closes."""
-    uid, gid, control_fd = (int(word) for word in sys.argv[1:4])
+    uid, gid = (int(word) for word in sys.argv[1:3])
+    role, operators, control_fd = sys.argv[3], json.loads(sys.argv[4]), int(sys.argv[5])
     _drop_to(uid, gid)
-    from sandbox import jobs  # only after the uid has been dropped
+    from sandbox import identity, jobs  # only after the uid has been dropped
 
-    jobs.preload()
+    jobs.load(role)
+    if operators:
+        from sandbox import session
+
+        session.preload_operators(operators)
+    facts = identity.facts()
     gc.collect()
     gc.freeze()  # the collector must not touch, and thereby copy, the shared pages in each fork
     sizes = _sizes()
@@ -165,7 +200,7 @@ def main() -> None:
     control = socket.socket(fileno=control_fd)
     parent = WarmParent(control, uid, gid)
     anonymous = sizes["RssAnon"] + sizes["RssShmem"]
-    hello = {"threads": sizes["Threads"], "anonymous": anonymous, "resident": sizes["VmRSS"], **jobs.versions()}
+    hello = {"threads": sizes["Threads"], "anonymous": anonymous, "resident": sizes["VmRSS"], **facts}
     control.send(b"R" + json.dumps(hello).encode())
     parent.serve()
 

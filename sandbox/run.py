@@ -173,17 +173,20 @@ def cpu_allocator(load: Load) -> str:
 
 
 def options(load: Load) -> str:
-    """Step 8: threads, optimisation level, session entries."""
+    """Step 8: threads, optimisation level, session entries, custom-operator libraries of the profile."""
     load.entries = session.session_entries(load.profile, load.providers)
     optimised = bool(load.spec.get("optimised", True))
     session.apply_options(load.options, load.profile, load.entries, optimised=optimised)
-    return "optimised" if optimised else "ORT_DISABLE_ALL"
+    libraries = session.register_operators(load.options, load.profile)
+    note = "optimised" if optimised else "ORT_DISABLE_ALL"
+    return f"{note}, {libraries} custom-operator libraries" if libraries else note
 
 
 def create_session(load: Load) -> str:
     """Step 9: the session, from the sealed path."""
     started = time.perf_counter()
-    load.session = session.create(load.path, load.options, load.providers)
+    own = session.provider_options(load.profile, load.providers)
+    load.session = session.create(load.path, load.options, load.providers, own if any(own) else ())
     load.load_ms = (time.perf_counter() - started) * 1000
     return ""
 
@@ -224,6 +227,8 @@ def receipts(load: Load) -> str:
         "model": load.spec["sha256"],
         "providers": load.session.get_providers(),
         "entries": load.entries,
+        "provider_options": load.profile.get("provider_options") or {},
+        "custom_operators": [one["sha256"] for one in load.profile.get("custom_operators") or ()],
         "optimised": bool(load.spec.get("optimised", True)),
         "optimisation": load.profile.get("optimisation", "all"),
         "threads": [load.profile.get("intra_op_threads", 1), load.profile.get("inter_op_threads", 1)],

@@ -8,6 +8,7 @@ loading by path so that external data resolves beside the model.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 from collections.abc import Sequence
@@ -16,11 +17,10 @@ from typing import Any, Final
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # read at import: it would start a thread and write files
 
 import numpy as np
-import onnx
 import onnxruntime as ort
-from onnx import helper
 
 from sandbox import entries as entries_table
+from sandbox import warm_models
 from sandbox.interface import RuntimeValue, runtime_value
 from sandbox.messages import RefusedError, clip, text_of
 
@@ -123,13 +123,36 @@ def apply_options(options: Any, profile: dict[str, Any], entries: dict[str, str]
         raise RefusedError("load/options-refused", "profile.session_entries", text_of(str(error))) from error
 
 
-def create(path: str, options: Any, providers: Sequence[str]) -> Any:
+def register_operators(options: Any, profile: dict[str, Any]) -> int:
+    """Register the profile's custom-operator libraries, which the parent has loaded; return how many.
+
+    Raises RefusedError ``load/options-refused``.
+    """
+    listed = profile.get("custom_operators") or []
+    try:
+        for one in listed:
+            options.register_custom_ops_library(str(one["path"]))
+    except Exception as error:
+        raise RefusedError("load/options-refused", "profile.custom_operators", text_of(str(error))) from error
+    return len(listed)
+
+
+def provider_options(profile: dict[str, Any], providers: Sequence[str]) -> list[dict[str, str]]:
+    """Return the options of each provider, in their order; empty where the profile has none."""
+    wanted = profile.get("provider_options") or {}
+    return [{str(key): str(value) for key, value in (wanted.get(name) or {}).items()} for name in providers]
+
+
+def create(path: str, options: Any, providers: Sequence[str], own: Sequence[dict[str, str]] = ()) -> Any:
     """Return an InferenceSession for the model at ``path``, without onnxruntime's own silent fallback.
 
-    Raises RefusedError with the code of :func:`classify`.
+    ``own`` are the providers' own options, one for each or none. Raises RefusedError with the code of
+    :func:`classify`.
     """
     try:
-        return ort.InferenceSession(path, options, providers=list(providers), enable_fallback=0)
+        return ort.InferenceSession(
+            path, options, providers=list(providers), provider_options=list(own) or None, enable_fallback=0
+        )
     except MemoryError as error:
         raise RefusedError(
             "resources/memory-limit", "model", "the model does not load in the memory limit"
@@ -180,6 +203,7 @@ def outputs_of(session: Any) -> list[RuntimeValue]:
 
 _CLASSES: Final = ("avx512_vnni", "avx512f", "avx2", "sse4_2", "asimddp", "asimd")
 _facts: dict[str, str] = {}
+_loaded: list[ctypes.CDLL] = []
 
 
 def _cpu_class() -> str:
@@ -204,38 +228,23 @@ def runtime_facts() -> dict[str, str]:
     return dict(_facts)
 
 
-def _tiny_model() -> bytes:
-    """A built-in model: float32 ``x`` [n,4] to ``p`` [n,3]."""
-    value, floats = helper.make_tensor_value_info, onnx.TensorProto.FLOAT
-    nodes = [
-        helper.make_node("MatMul", ["x", "w"], ["y"]),
-        helper.make_node("Add", ["y", "b"], ["sum"]),
-        helper.make_node("Softmax", ["sum"], ["p"], axis=-1),
-    ]
-    weights = [
-        helper.make_tensor("w", floats, [4, 3], [0.5] * 12),
-        helper.make_tensor("b", floats, [3], [0.5] * 3),
-    ]
-    return _model(nodes, [value("x", floats, ["n", 4])], [value("p", floats, ["n", 3])], weights)
-
-
-def _text_model() -> bytes:
-    value, texts = helper.make_tensor_value_info, onnx.TensorProto.STRING
-    nodes = [helper.make_node("StringNormalizer", ["words"], ["plain"], case_change_action="LOWER")]
-    return _model(nodes, [value("words", texts, ["m"])], [value("plain", texts, ["m"])], [])
-
-
-def _model(nodes: list[Any], inputs: list[Any], outputs: list[Any], weights: list[Any]) -> bytes:
-    graph = helper.make_graph(nodes, "warm", inputs, outputs, weights)
-    model = helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 13)])
-    return bytes(model.SerializeToString())
-
-
 def _warm(model: bytes) -> Any:
     options = new_options()
     plan_memory(options)
     apply_options(options, {}, session_entries({}, [CPU]), optimised=True)
     return ort.InferenceSession(model, options, providers=[CPU], enable_fallback=0)
+
+
+def preload_operators(paths: Sequence[str]) -> None:
+    """Load a profile's custom-operator libraries, before the fork, and register each once.
+
+    A job's root holds no library; glibc compares the name with those that it has loaded before it opens
+    anything, so that registering the same path in a job finds it (measured, under all walls).
+    Raises OSError or onnxruntime's own error: the library cannot be loaded here.
+    """
+    for path in paths:
+        _loaded.append(ctypes.CDLL(path))
+        new_options().register_custom_ops_library(path)
 
 
 def preload() -> Any:
@@ -246,9 +255,9 @@ def preload() -> Any:
     made anywhere, and the runtime facts say so.
     """
     runtime_facts()
-    warm = _warm(_tiny_model())
+    warm = _warm(warm_models.TINY)
     try:
-        _warm(_text_model()).run(None, {"words": np.array(["A"], object)})
+        _warm(warm_models.TEXT).run(None, {"words": np.array(["A"], object)})
     except Exception:  # noqa: BLE001 - a host without the locale; the type is onnxruntime's own
         _facts["locale"] = f"{LOCALE} is not installed"
     else:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import array
 import contextlib
 import fcntl
 import json
 import os
 import socket
-import struct
 import threading
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -19,12 +17,18 @@ from acceptd.cell import cgroup, launcher, syscalls
 from acceptd.cell.collected import OWN_WALLS, Collected, profile_of, with_own
 from acceptd.cell.limits import JobLimits, Observed, classify
 from acceptd.cell.protocol import Frame, Reader
+from acceptd.cell.supply import Kind, ParentSupply, Supplies, WarmParent, kind_of
 from acceptd.cell.watch import Watched, end, outer_pid, watch
-from acceptd.errors import CellUnavailableError, InternalError
+from acceptd.errors import CellUnavailableError, ConfigError, InternalError
 from acceptd.evidence import JobRecord
+from acceptd.policy.profile import Profile
+from acceptd.runtime.facts import RuntimeFacts
+from acceptd.runtime.told import Told
 from sandbox import messages
 
 JOBS_PER_PARENT: Final = 1000
+JOBS_PER_HEALTH: Final = 32
+"""So often a parent is asked how it is (about 0.1 ms), and after every job that did not end well."""
 IDLE_SHARE: Final = 0.05
 """Of the wall clock: a job that used less of it as CPU time was asleep, not held up."""
 
@@ -43,93 +47,139 @@ def _send_order(sock: socket.socket, order: dict[str, Any]) -> None:
         sock.sendall(messages.HEADER.pack(messages.JSON, len(payload)) + payload)
 
 
-class WarmParent:
-    """One warm parent and its control socket; hands out jobs until it is retired."""
+class RuntimeRefusal(Exception):  # noqa: N818 - never leaves this module: it becomes a record
+    """A profile's own runtime cannot be used here, and why."""
 
-    def __init__(self, parent: launcher.Parent) -> None:
-        self.parent = parent
-        self.jobs = 0
-        self.retired = False
-        self.running = 0
-        self._lock = threading.Lock()
 
-    def fork(self, descriptors: Sequence[int]) -> int:
-        """Fork a job that owns ``descriptors``; return its pid 1's pidfd. OSError or InternalError if dead."""
-        rights = array.array("i", descriptors)
-        with self._lock:
-            self.parent.control.sendmsg([b"J"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
-            payload, ancillary, _, _ = self.parent.control.recvmsg(64, socket.CMSG_SPACE(4))
-        if payload[:1] != b"S" or not ancillary:
-            raise InternalError("the warm parent is gone")
-        return int(struct.unpack("i", ancillary[0][2][:4])[0])
+class _Seat:
+    """The parent of one kind that a cell uses at present; replaced after a death, an illness or N jobs."""
+
+    def __init__(self, supply: ParentSupply) -> None:
+        self.supply = supply
+        self.parent: WarmParent | None = None
+        self.lock = threading.Lock()
+
+    def take(self) -> WarmParent:
+        with self.lock:
+            if self.parent is None or self.parent.retired:
+                self.parent = self.supply.take()
+            self.parent.running += 1
+            self.parent.jobs += 1
+            return self.parent
+
+    def give_back(self, parent: WarmParent, *, trouble: str, suspect: bool) -> str:
+        """Take a parent back after a job; return why it is replaced, or an empty string.
+
+        ``suspect``: the job was killed from outside; the parent is asked at once whether anything is left.
+        """
+        with self.lock:
+            parent.running -= 1
+            if not parent.retired:
+                parent.retired = trouble or (f"jobs: {parent.jobs}" if parent.jobs >= JOBS_PER_PARENT else "")
+                due = suspect or parent.jobs % JOBS_PER_HEALTH == 0
+                if not parent.retired and parent.running == 0 and due:
+                    parent.retired = parent.ailment()
+                reason = parent.retired
+            else:
+                reason = ""  # told once, when it was retired
+            finished = bool(parent.retired) and parent.running == 0
+            if finished and self.parent is parent:
+                self.parent = None
+        if finished:
+            parent.close()
+        return reason
 
     def close(self) -> None:
-        """Close the control socket; the parent and everything below it end."""
-        with contextlib.suppress(OSError):
-            self.parent.control.close()
-        self.parent.process.kill()
-        self.parent.process.wait()
-        if self.parent.process.stderr:
-            self.parent.process.stderr.close()
+        with self.lock:
+            parent, self.parent = self.parent, None
+        if parent is not None:
+            parent.close()
 
 
 class Cell:
-    """Owns a warm parent (and a spare), runs jobs in it, replaces it after a death or N jobs.
+    """Runs jobs in warm parents, which it takes from supplies and replaces after a death or N jobs.
 
     Thread-safe: jobs of several threads run side by side. ``sealed`` is the directory that jobs'
-    files lie below.
+    files lie below. Several cells may share ``supplies``; without, the cell has its own, and
+    ``spare`` keeps a second parent ready. ``on_replaced`` is told why a parent is replaced.
     """
 
-    def __init__(self, sealed: Path, *, spare: bool = False, testing: bool = False) -> None:
+    def __init__(
+        self,
+        sealed: Path,
+        *,
+        spare: bool = False,
+        testing: bool = False,
+        supplies: Supplies | None = None,
+        on_replaced: Callable[[str], None] = lambda _reason: None,
+    ) -> None:
         self._area, _ = cgroup.area()  # first: it moves this process, and what starts later is born in its leaf
-        self._sealed = sealed
         self._testing = testing
-        self._want_spare = spare
-        self._lock = threading.Lock()
-        # All parents are spawned from this one thread, which lives until close(): PDEATHSIG follows it.
-        self._spawner = ThreadPoolExecutor(1, thread_name_prefix="cell-spawner")
+        self._owned = supplies is None
         self._seccomp = "" if syscalls.available() else syscalls.compiled().hex()
-        self._next: Future[WarmParent] | None = self._spawner.submit(self._start)
-        self._current: WarmParent | None = None
+        self._supplies = supplies or Supplies(sealed, spare=spare, testing=testing)
+        self._on_replaced = on_replaced
+        self._lock = threading.Lock()
+        self._seats: dict[Kind, _Seat] = {}
         self._closed = False
-        self.replaced = 0
+        self.replacements: Counter[str] = Counter()
+        """How many parents were replaced, by the first word of the reason."""
         self.outer_states, self.outer_notes = launcher.outer_walls()
 
-    def _start(self) -> WarmParent:
-        return WarmParent(launcher.start(self._sealed, testing=self._testing))
+    @property
+    def replaced(self) -> int:
+        """How many parents were replaced."""
+        return self.replacements.total()
+
+    def told(self, profile: Profile | None = None) -> Told:
+        """Return what the parent for a profile said of itself; starts it if need be.
+
+        Raises CellUnavailableError or ConfigError: it cannot be started.
+        """
+        seat, parent = self._take(kind_of(profile))
+        self._give_back(seat, parent, trouble="", suspect=False)
+        return parent.parent.told
 
     def versions(self) -> dict[str, str]:
         """Return the library versions inside the cell; starts it if need be."""
-        parent = self._take()
-        self._give_back(parent, healthy=True)
-        return parent.parent.versions
+        return self.told().versions()
 
-    def _take(self) -> WarmParent:
+    def runtime(self, number: int) -> RuntimeFacts:
+        """Return the facts of the warm parent of that number (``JobRecord.parent``), all files hashed.
+
+        Raises CellUnavailableError: a file that it has mapped was replaced or cannot be read, or nothing is
+        known of it any more.
+        """
+        return self._supplies.facts(number)
+
+    def _take(self, kind: Kind) -> tuple[_Seat, WarmParent]:
         with self._lock:
             if self._closed:
                 raise CellUnavailableError("the cell is closed")
-            if self._current is None or self._current.retired:
-                upcoming = self._next or self._spawner.submit(self._start)
-                self._next = None
-                self._current = upcoming.result()
-                if self._want_spare:
-                    self._next = self._spawner.submit(self._start)
-            self._current.running += 1
-            self._current.jobs += 1
-            return self._current
+            if kind not in self._seats:
+                self._seats[kind] = _Seat(self._supplies.of(kind))
+            seat = self._seats[kind]
+        return seat, seat.take()
 
-    def _give_back(self, parent: WarmParent, *, healthy: bool) -> None:
-        with self._lock:
-            parent.running -= 1
-            if not healthy or parent.jobs >= JOBS_PER_PARENT:
-                if not parent.retired:
-                    self.replaced += 1
-                parent.retired = True
-            finished = parent.retired and parent.running == 0
-            if finished and self._current is parent:
-                self._current = None
-        if finished:
-            parent.close()
+    def _seat_for(self, profile: Profile | None) -> tuple[_Seat, WarmParent]:
+        """Return a parent for a job. Raises RuntimeRefusal: not with this profile's own runtime."""
+        try:
+            kind = kind_of(profile)
+            if kind == Kind():
+                return self._take(kind)
+        except ConfigError as error:
+            raise RuntimeRefusal(str(error)) from error
+        try:
+            return self._take(kind)
+        except (CellUnavailableError, ConfigError, InternalError) as error:
+            raise RuntimeRefusal(str(error)) from error
+
+    def _give_back(self, seat: _Seat, parent: WarmParent, *, trouble: str, suspect: bool) -> None:
+        reason = seat.give_back(parent, trouble=trouble, suspect=suspect)
+        if reason:
+            with self._lock:
+                self.replacements[reason.partition(":")[0]] += 1
+            self._on_replaced(reason)
 
     def run(
         self,
@@ -143,7 +193,7 @@ class Cell:
         on_frame: Callable[[Frame], None] | None = None,
         cancelled: Callable[[], bool] = lambda: False,
         model: str = "",
-        profile: str = "",
+        profile: Profile | None = None,
         variant: Literal["", "unoptimised", "outside"] = "",
         proc_fd: bool = False,
         walls_off: Sequence[str] = (),
@@ -152,6 +202,7 @@ class Cell:
 
         Args:
             files: path inside the job's root -> path below the sealed directory.
+            profile: whose runtime runs the job (``run`` alone); without one, acceptd's own.
             blobs: name -> descriptor handed to the job: a private open of its own, read-only or
                 write-only, never one that the trusted side goes on using.
             proc_fd: gives the job its own descriptors at ``/proc/self/fd`` and nothing else of /proc:
@@ -160,7 +211,8 @@ class Cell:
                 (AcceptdError) kills the job and comes out here.
 
         Raises:
-            CellUnavailableError: no cell can be started here.
+            CellUnavailableError: no cell can be started here. Where the profile's own runtime cannot, that
+                is a record with ending ``unavailable`` instead.
         """
         if kind == "attack" and not self._testing:
             raise InternalError("the attack job exists only in tests")
@@ -180,7 +232,7 @@ class Cell:
         attempts, slept = 0, 0
         while True:
             attempts += 1
-            record = self._once(order, kind, limits, blobs or {}, on_frame, cancelled, required_walls)
+            record = self._once(order, kind, limits, blobs or {}, on_frame, cancelled, required_walls, profile)
             timed_out = record.ending == "lost" and record.cause == "wall"
             slept += timed_out and record.cpu_s < IDLE_SHARE * limits.wall_seconds
             # A job that streams to the caller cannot be replayed; the caller starts afresh.
@@ -191,8 +243,9 @@ class Cell:
             # Twice without using the processor: it sleeps or is deadlocked, and that is its own doing. One
             # that did use it was held up by a busy host, and stays inconclusive.
             record = record.model_copy(update={"ending": "limit", "cause": "wall"})
+        named = profile.name if profile is not None else ""
         return record.model_copy(
-            update={"attempts": attempts, "model": model, "profile": profile, "variant": variant}
+            update={"attempts": attempts, "model": model, "profile": named, "variant": variant}
         )
 
     def _once(
@@ -204,23 +257,27 @@ class Cell:
         on_frame: Callable[[Frame], None] | None,
         cancelled: Callable[[], bool],
         required: Sequence[str],
+        profile: Profile | None,
     ) -> JobRecord:
         for descriptor in blobs.values():
             _rewind(descriptor)
-        parent = self._take()
+        try:
+            seat, parent = self._seat_for(profile)
+        except RuntimeRefusal as refusal:
+            return JobRecord(kind=kind, ending="unavailable", cause="runtime", message=str(refusal)[:300])
         ours, theirs = socket.socketpair()
         status_read, status_write = os.pipe2(os.O_CLOEXEC)
         stderr_read, stderr_write = os.pipe2(os.O_CLOEXEC)
         pidfd = -1
         collected = Collected()
-        healthy = True
+        trouble, suspect = "", False
         box: cgroup.JobCgroup | None = None
         note = ""
         try:
             try:
                 pidfd = parent.fork([status_write, theirs.fileno(), stderr_write, *blobs.values()])
             except (OSError, InternalError) as error:
-                healthy = False
+                trouble = f"lost: {error}"[:200]
                 return JobRecord(kind=kind, ending="lost", cause="parent", message=str(error)[:200])
             finally:
                 theirs.close()
@@ -258,7 +315,7 @@ class Cell:
                 seen.killed_for = "memory"
             record = self._record(kind, seen, reader, collected, limits)
             walls = with_own(record.walls, self._area is not None, note)
-            update = {"baseline_rss_bytes": parent.parent.resident, "walls": walls}
+            update = {"baseline_rss_bytes": parent.parent.resident, "walls": walls, "parent": parent.number}
             record = record.model_copy(update=update)
             states = record.walls.states if record.walls is not None else {}
             if (
@@ -270,9 +327,9 @@ class Cell:
                 record = record.model_copy(update={"ending": "violation", "cause": "protocol"})
             # Forks share one address layout: after a crash by signal it must be a new one. And a job that
             # is lost without our doing may have died with its parent: the retry must not meet a dead one.
-            healthy = record.ending not in {"crash", "violation"} and (
-                record.ending != "lost" or bool(seen.killed_for)
-            )
+            if record.ending in {"crash", "violation"} or (record.ending == "lost" and not seen.killed_for):
+                trouble = f"{record.ending}: {record.cause}"
+            suspect = record.ending != "done"
             return record
         finally:
             ours.close()
@@ -281,7 +338,7 @@ class Cell:
                     os.close(descriptor)
             if box is not None:
                 box.close()
-            self._give_back(parent, healthy=healthy)
+            self._give_back(seat, parent, trouble=trouble, suspect=suspect)
 
     def _record(
         self, kind: str, seen: Watched, reader: Reader, collected: Collected, limits: JobLimits
@@ -317,14 +374,11 @@ class Cell:
         """End the parents and everything below them."""
         with self._lock:
             self._closed = True
-            current, self._current = self._current, None
-            upcoming, self._next = self._next, None
-        if current is not None:
-            current.close()
-        if upcoming is not None and not upcoming.cancel():
-            with contextlib.suppress(Exception):
-                upcoming.result().close()
-        self._spawner.shutdown(wait=True)
+            seats, self._seats = list(self._seats.values()), {}
+        for seat in seats:
+            seat.close()
+        if self._owned:
+            self._supplies.close()
         if self._area is not None:
             self._area.sweep()
 

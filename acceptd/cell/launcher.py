@@ -7,27 +7,27 @@ As root the parent drops to an unprivileged uid of the cell's own before it impo
 
 from __future__ import annotations
 
-import functools
-import importlib.util
 import json
 import os
 import pwd
 import shutil
 import socket
 import subprocess
-import sys
-import sysconfig
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from acceptd.cell import cgroup
 from acceptd.errors import CellUnavailableError, InternalError
+from acceptd.runtime.interpreter import Interpreter, examine
+from acceptd.runtime.told import Told
 
 CELL_USER = "acceptd-cell"
 FALLBACK_CELL_UID = 59_917
 """Used by root where no user ``acceptd-cell`` exists: outside every range that Debian hands out."""
 SEALED_INSIDE = "/sealed"
 STARTUP_SECONDS = 60.0
+_HELLO_BYTES = 1 << 18
 _ENVIRONMENT = {
     "ORT_DISABLE_TELEMETRY": "1",
     "OPENBLAS_NUM_THREADS": "1",
@@ -42,11 +42,11 @@ _ENVIRONMENT = {
 
 @dataclass(frozen=True, slots=True)
 class Parent:
-    """A started warm parent: process of the outer wall, control socket, versions inside."""
+    """A started warm parent: process of the outer wall, control socket, what it said of itself."""
 
     process: subprocess.Popen[bytes]
     control: socket.socket
-    versions: dict[str, str]
+    told: Told
     anonymous: int
     """RssAnon + RssShmem in bytes when warm: what each fork begins with."""
     resident: int
@@ -90,32 +90,24 @@ def find_bwrap() -> str:
     return path
 
 
-@functools.cache
-def library_paths() -> tuple[str, ...]:
-    """Return the directories that hold numpy, onnx and onnxruntime, found without importing them."""
-    found: dict[str, None] = {}
-    for name in ("numpy", "onnx", "onnxruntime"):
-        spec = importlib.util.find_spec(name)
-        if spec is None or spec.origin is None:
-            raise CellUnavailableError(f"the interpreter has no {name}", remedy=f"pip install {name}")
-        found[str(Path(spec.origin).parent.parent)] = None
-    return tuple(found)
-
-
-@functools.cache
-def readable_paths(interpreter: str = sys.executable) -> tuple[str, ...]:
+def readable_paths(interpreter: Interpreter) -> tuple[str, ...]:
     """Return the host directories that the interpreter needs, shortest first, none below another."""
     wanted = {
         "/usr",
         "/lib",
         "/lib64",
         "/etc/ld.so.cache",
-        sys.prefix,
-        sys.base_prefix,
-        str(Path(interpreter).parent),
+        interpreter.prefix,
+        interpreter.base_prefix,
+        os.path.dirname(interpreter.path),
+        os.path.dirname(os.path.realpath(interpreter.path)),
+        *interpreter.stdlib,
+        *interpreter.directories,
     }
-    wanted |= {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
-    wanted |= set(library_paths())
+    return _outermost(wanted)
+
+
+def _outermost(wanted: set[str]) -> tuple[str, ...]:
     real = {os.path.realpath(path) for path in wanted} | wanted
     kept: list[str] = []
     for path in sorted((p for p in real if os.path.exists(p)), key=lambda p: (p.count("/"), p)):
@@ -124,8 +116,19 @@ def readable_paths(interpreter: str = sys.executable) -> tuple[str, ...]:
     return tuple(kept)
 
 
-def bwrap_arguments(bwrap: str, sealed: Path, package: Path, uid: int, gid: int) -> list[str]:
+def bwrap_arguments(
+    bwrap: str,
+    sealed: Path,
+    package: Path,
+    uid: int,
+    gid: int,
+    *,
+    interpreter: Interpreter | None = None,
+    role: str = "all",
+    operators: Sequence[str] = (),
+) -> list[str]:
     """Return the whole command line: only read-only binds, no network, nothing inherited."""
+    interpreter = interpreter or examine()
     command = [
         bwrap,
         "--unshare-pid",
@@ -142,7 +145,10 @@ def bwrap_arguments(bwrap: str, sealed: Path, package: Path, uid: int, gid: int)
     else:
         command += ["--unshare-user"]
     made: set[str] = set()
-    binds = [*readable_paths(), str(sealed)]
+    readable = readable_paths(interpreter)
+    # A custom-operator library by the very path that the profile lists: the job's name for it must be the same.
+    listed = [path for path in operators if not any(path.startswith(above + "/") for above in readable)]
+    binds = [*readable, *listed, str(sealed)]
     for path in binds:
         inside = SEALED_INSIDE if path == str(sealed) else path
         for above in [str(p) for p in reversed(Path(inside).parents)][1:]:
@@ -150,25 +156,35 @@ def bwrap_arguments(bwrap: str, sealed: Path, package: Path, uid: int, gid: int)
                 # bubblewrap would make these 0700 and owned by root, and the parent loses its interpreter.
                 command += ["--perms", "0755", "--dir", above]
                 made.add(above)
-        if path != inside or not os.path.islink(path):
+        if path != inside or path in listed or not os.path.islink(path):
             command += ["--ro-bind", path, inside]
         else:
             command += ["--symlink", os.readlink(path), inside]
     for folder in ("/opt", "/opt/acceptd", "/cell"):
         command += ["--perms", "0755", "--dir", folder]
     command += ["--ro-bind", str(package), "/opt/acceptd/sandbox", "--proc", "/proc", "--dev", "/dev"]
-    search = ":".join(("/opt/acceptd", *library_paths()))
+    search = ":".join(("/opt/acceptd", *interpreter.directories))
     for name, value in {**_ENVIRONMENT, "PYTHONPATH": search}.items():
         command += ["--setenv", name, value]
     command += ["--chdir", "/"]
-    return [*command, "--", sys.executable, "-s", "-m", "sandbox.parent", str(uid), str(gid)]
+    # -P: the working directory is no place for modules; PYTHONPATH above is ours, the environment is cleared.
+    command += ["--", interpreter.path, "-s", "-P", "-m", "sandbox.parent", str(uid), str(gid)]
+    return [*command, role, json.dumps(list(operators))]
 
 
-def start(sealed: Path, *, testing: bool = False) -> Parent:
+def start(
+    sealed: Path,
+    *,
+    interpreter: Interpreter | None = None,
+    role: str = "all",
+    operators: Sequence[str] = (),
+    testing: bool = False,
+) -> Parent:
     """Start a warm parent that sees ``sealed`` read-only at ``/sealed``; wait until it is warm.
 
-    ``testing`` adds the ``attack`` job kind. Must be called from a thread that lives as long as the
-    parent shall live: PDEATHSIG follows the thread (measured).
+    ``interpreter`` defaults to acceptd's own, ``role`` says which jobs it serves, ``operators`` are the
+    custom-operator libraries that it loads. ``testing`` adds the ``attack`` job kind. Must be called from
+    a thread that lives as long as the parent shall live: PDEATHSIG follows the thread (measured).
 
     Raises:
         CellUnavailableError: the outer wall or the parent could not be started here, and why.
@@ -181,7 +197,10 @@ def start(sealed: Path, *, testing: bool = False) -> Parent:
         os.chown(sealed, -1, gid)
         sealed.chmod(0o710)
     package = Path(sandbox.__file__).parent
-    command = bwrap_arguments(find_bwrap(), sealed, package, uid, gid)
+    interpreter = interpreter or examine()
+    command = bwrap_arguments(
+        find_bwrap(), sealed, package, uid, gid, interpreter=interpreter, role=role, operators=operators
+    )
     if testing:
         place = command.index("--chdir")
         command[place:place] = ["--setenv", "ACCEPTD_CELL_TESTING", "1"]
@@ -191,31 +210,39 @@ def start(sealed: Path, *, testing: bool = False) -> Parent:
         process = subprocess.Popen(
             [*command, str(theirs.fileno())],
             pass_fds=(theirs.fileno(),),
+            env={},  # bubblewrap itself heeds LD_PRELOAD and LD_LIBRARY_PATH of whoever starts acceptd
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
         )
     ours.settimeout(STARTUP_SECONDS)
     try:
-        hello = ours.recv(4096)
+        hello = ours.recv(_HELLO_BYTES)
     except TimeoutError:
         hello = b""
     if hello[:1] != b"R":
         process.kill()
         _, complaint = process.communicate()
         ours.close()
+        whose = "" if role == "all" else f" with {interpreter.path}"
         raise CellUnavailableError(
-            f"the cell did not start: {_last_line(complaint)}",
+            f"the cell did not start{whose}: {_last_line(complaint)}",
             remedy="run `acceptd doctor`: it tries each wall and names what is missing",
         )
     ours.settimeout(None)
-    facts = json.loads(hello[1:])
-    threads, anonymous, resident = (int(facts.pop(name)) for name in ("threads", "anonymous", "resident"))
-    if threads != 1:
+    try:
+        facts = json.loads(hello[1:])
+        told, anonymous, resident = Told.of(facts), int(facts["anonymous"]), int(facts["resident"])
+        if told.threads != 1:
+            raise InternalError(f"the warm parent has {told.threads} threads; forking it would not be safe")
+    except (InternalError, KeyError, TypeError, ValueError) as error:
         process.kill()
-        process.wait()
-        raise InternalError(f"the warm parent has {threads} threads; forking it would not be safe")
-    return Parent(process, ours, {str(k): str(v) for k, v in facts.items()}, anonymous, resident)
+        process.communicate()
+        ours.close()
+        raise (
+            error if isinstance(error, InternalError) else InternalError(f"the parent's hello: {error!r}")
+        ) from None
+    return Parent(process, ours, told, anonymous, resident)
 
 
 def _last_line(complaint: bytes) -> str:

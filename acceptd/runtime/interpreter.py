@@ -10,7 +10,6 @@ import functools
 import json
 import os
 import site
-import stat
 import subprocess
 import sys
 import sysconfig
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from acceptd.errors import ConfigError
+from acceptd.policy.trusted import check_interpreter
 
 LEAST: Final = (3, 11)
 """The sandbox's own code needs it."""
@@ -114,30 +114,13 @@ def _own() -> dict[str, Any]:
 
 
 def _guarded(interpreter: str) -> tuple[int, int, int]:
-    """Return what tells one file from another; raise ConfigError unless only root and we can write it."""
+    """Return what tells one file from another; raise ConfigError unless only root and we can replace it."""
     if not os.path.isabs(interpreter):
         raise ConfigError(
             f"profile.interpreter: {interpreter!r} is no absolute path", remedy="give the whole path of its python"
         )
-    try:
-        real = os.path.realpath(interpreter, strict=True)
-        statuses = {place: os.stat(place) for place in (real, os.path.dirname(interpreter), os.path.dirname(real))}
-    except OSError as error:
-        raise ConfigError(
-            f"profile.interpreter: {interpreter}: {error.strerror}",
-            remedy="make the environment (make profiles) or correct the path",
-        ) from error
-    if not stat.S_ISREG(statuses[real].st_mode) or not os.access(real, os.X_OK):
-        raise ConfigError(
-            f"profile.interpreter: {interpreter} cannot be executed", remedy="name a python executable"
-        )
-    for place, status in statuses.items():
-        if status.st_uid not in {0, os.geteuid()} or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-            raise ConfigError(
-                f"profile.interpreter: {place} can be written by others than root and the user that runs acceptd",
-                remedy=f"chown it to uid {os.geteuid()} and chmod go-w {place}",
-            )
-    status = statuses[real]
+    check_interpreter("profile.interpreter", Path(interpreter))
+    status = os.stat(interpreter)
     return status.st_dev, status.st_ino, status.st_mtime_ns
 
 

@@ -69,7 +69,7 @@ def test_two_distributions_that_provide_onnxruntime_are_refused_also_when_the_se
 def test_an_interpreter_that_others_can_write_is_refused(tmp_path: Path) -> None:
     environment(tmp_path / "env")
     (tmp_path / "env" / "bin").chmod(0o777)
-    with pytest.raises(ConfigError, match="can be written by others"):
+    with pytest.raises(ConfigError, match="can be written by"):
         interpreter.examine(str(tmp_path / "env" / "bin" / "python"))
 
 

@@ -1,0 +1,250 @@
+"""Warm parents in supply: one kind for acceptd's own interpreter, one for each runtime of a profile.
+
+A :class:`Supplies` belongs to a process and is shared by all its cells. Each supply spawns its parents
+from one thread that lives as long as the supply: PDEATHSIG follows the spawning thread (measured).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import socket
+import struct
+import threading
+from array import array
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from acceptd.cell import launcher
+from acceptd.errors import CellUnavailableError, InternalError
+from acceptd.policy.profile import Profile
+from acceptd.runtime import operators
+from acceptd.runtime.facts import RuntimeFacts
+from acceptd.runtime.interpreter import examine
+from acceptd.runtime.told import facts_of
+
+ANSWER_SECONDS: Final = 60.0
+"""A parent answers in a millisecond; one that is silent for so long is stopped or dead."""
+ROOMS: Final = 6
+"""As in sandbox/parent.py: so many children stand ready, whatever runs."""
+GROWTH_BYTES: Final = 16 << 20
+"""Anonymous memory that a parent may gain over its time: its rooms and poll set, no more."""
+
+MAX_KINDS: Final = 16
+"""Kinds of parents in supply; a profile that was changed leaves its old kind behind until a restart."""
+MAX_KNOWN: Final = 512
+"""Parents whose facts are kept."""
+_numbers = itertools.count(1)
+
+
+class WarmParent:
+    """One warm parent and its control socket. Thread-safe; whoever took it closes it."""
+
+    def __init__(self, parent: launcher.Parent, facts: Future[RuntimeFacts]) -> None:
+        self.number = next(_numbers)
+        self.parent = parent
+        self.facts = facts
+        """Who it is; the libraries are hashed beside the first jobs. Raises OSError: one cannot be read."""
+        self.jobs = 0
+        self.running = 0
+        self.retired = ""
+        """Why it takes no more jobs; empty while it does."""
+        self._lock = threading.Lock()
+
+    def fork(self, descriptors: Sequence[int]) -> int:
+        """Fork a job that owns ``descriptors``; return its pid 1's pidfd. OSError or InternalError if dead."""
+        rights = array("i", descriptors)
+        with self._lock:
+            self.parent.control.sendmsg([b"J"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
+            payload, ancillary, _, _ = self.parent.control.recvmsg(64, socket.CMSG_SPACE(4))
+        if payload[:1] != b"S" or not ancillary:
+            raise InternalError("the warm parent is gone")
+        return int(struct.unpack("i", ancillary[0][2][:4])[0])
+
+    def ailment(self) -> str:
+        """Ask it how it is, with none of its jobs running; return what is wrong, or an empty string."""
+        try:
+            with self._lock:
+                self.parent.control.send(b"P")
+                answer = self.parent.control.recv(4096)
+            told: dict[str, int] = json.loads(answer[1:]) if answer[:1] == b"P" else {}
+            threads, anonymous, children = (int(told[name]) for name in ("threads", "anonymous", "children"))
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            return f"silent: {type(error).__name__}"
+        if threads != 1:
+            return f"threads: {threads}"
+        if anonymous > self.parent.anonymous + GROWTH_BYTES:
+            return f"memory: {anonymous - self.parent.anonymous} bytes more than when warm"
+        if children > ROOMS:
+            return f"children: {children} with no job running, {ROOMS} rooms"
+        return ""
+
+    def close(self) -> None:
+        """Close the control socket; the parent and everything below it end."""
+        with contextlib.suppress(OSError):
+            self.parent.control.close()
+        self.parent.process.kill()
+        self.parent.process.wait()
+        if self.parent.process.stderr:
+            self.parent.process.stderr.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What tells one supply from another: interpreter (empty: acceptd's own) and custom-operator libraries."""
+
+    interpreter: str = ""
+    operators: tuple[operators.Listed, ...] = ()
+
+    @property
+    def role(self) -> str:
+        """``all`` serves every job kind; ``run`` a profile's own runtime, which need not have more."""
+        return "run" if self.interpreter or self.operators else "all"
+
+
+def kind_of(profile: Profile | None) -> Kind:
+    """Return the kind of parent that runs a profile; without one, that of every other job."""
+    if profile is None:
+        return Kind()
+    interpreter = profile.interpreter
+    own = not interpreter or examine(interpreter).own
+    return Kind("" if own else interpreter, _listed(profile))
+
+
+def _listed(profile: Profile) -> tuple[operators.Listed, ...]:
+    return tuple(operators.Listed(one.path, one.sha256) for one in profile.custom_operators)
+
+
+class ParentSupply:
+    """Parents of one kind: the first starts at once, ``spares`` more stand ready whenever one is taken."""
+
+    def __init__(
+        self,
+        kind: Kind,
+        sealed: Path,
+        *,
+        spares: int,
+        testing: bool,
+        started: Callable[[WarmParent], None] = lambda _parent: None,
+    ) -> None:
+        self.kind = kind
+        self._started = started
+        self._sealed = sealed
+        self._spares = spares
+        self._testing = testing
+        self._lock = threading.Lock()
+        self._spawner = ThreadPoolExecutor(1, thread_name_prefix="cell-spawner")
+        self._hasher = ThreadPoolExecutor(1, thread_name_prefix="cell-hasher")
+        self._upcoming: deque[Future[WarmParent]] = deque([self._spawner.submit(self._start)])
+        self._closed = False
+
+    def take(self) -> WarmParent:
+        """Return a parent that nobody else has, warm.
+
+        Raises:
+            CellUnavailableError: no cell can be started here, or not with this runtime.
+            ConfigError: the profile's interpreter or a library that it lists is refused.
+        """
+        with self._lock:
+            if self._closed:
+                raise CellUnavailableError("the cell is closed")
+            upcoming = self._upcoming.popleft() if self._upcoming else self._spawner.submit(self._start)
+            while len(self._upcoming) < self._spares:
+                self._upcoming.append(self._spawner.submit(self._start))
+        return upcoming.result()
+
+    def _start(self) -> WarmParent:
+        operators.check(self.kind.operators)
+        interpreter = examine(self.kind.interpreter)
+        parent = launcher.start(
+            self._sealed,
+            interpreter=interpreter,
+            role=self.kind.role,
+            operators=[one.path for one in self.kind.operators],
+            testing=self._testing,
+        )
+        parent.control.settimeout(ANSWER_SECONDS)
+        warm = WarmParent(parent, self._hasher.submit(facts_of, parent.told, interpreter, self.kind.operators))
+        self._started(warm)
+        return warm
+
+    def close(self) -> None:
+        """End the parents that nobody took."""
+        with self._lock:
+            self._closed = True
+            upcoming, self._upcoming = list(self._upcoming), deque()
+        for one in upcoming:
+            if not one.cancel():
+                with contextlib.suppress(Exception):
+                    one.result().close()
+        self._spawner.shutdown(wait=True)
+        self._hasher.shutdown(wait=True, cancel_futures=True)
+
+
+class Supplies:
+    """All supplies of one process: acceptd's own at once, a profile's when it is first asked for."""
+
+    def __init__(self, sealed: Path, *, spare: bool = False, testing: bool = False) -> None:
+        self._lock = threading.Lock()
+        self._sealed = sealed
+        self._spares = int(spare)
+        self._testing = testing
+        self._known: dict[int, Future[RuntimeFacts]] = {}
+        self._others: dict[Kind, ParentSupply] = {}
+        self._own = self._supply(Kind())
+        self._closed = False  # of profiles' kinds; acceptd's own supply knows for itself
+
+    def of(self, kind: Kind) -> ParentSupply:
+        """Return the supply of a kind, started if need be. Raises CellUnavailableError: closed."""
+        if kind == Kind():
+            return self._own
+        with self._lock:
+            if self._closed:
+                raise CellUnavailableError("the cell is closed")
+            if kind not in self._others:
+                if len(self._others) >= MAX_KINDS:
+                    raise CellUnavailableError(
+                        f"{MAX_KINDS} runtimes of profiles are in use",
+                        remedy="restart the daemon to let old ones go",
+                    )
+                self._others[kind] = self._supply(kind)
+            return self._others[kind]
+
+    def facts(self, number: int) -> RuntimeFacts:
+        """Return the facts of the parent of that number, waiting until its files are hashed.
+
+        Raises CellUnavailableError: a file was replaced or cannot be read, or the parent is not known any more.
+        """
+        with self._lock:
+            found = self._known.get(number)
+        if found is None:
+            raise CellUnavailableError(f"nothing is known of warm parent {number} any more")
+        try:
+            return found.result()
+        except OSError as error:
+            raise CellUnavailableError(
+                f"the runtime of warm parent {number} cannot be measured: {error.filename}: {error.strerror}",
+                remedy="libraries were changed under the running cell: restart it",
+            ) from error
+
+    def _supply(self, kind: Kind) -> ParentSupply:
+        return ParentSupply(kind, self._sealed, spares=self._spares, testing=self._testing, started=self._remember)
+
+    def _remember(self, parent: WarmParent) -> None:
+        with self._lock:
+            self._known[parent.number] = parent.facts
+            while len(self._known) > MAX_KNOWN:
+                del self._known[next(iter(self._known))]
+
+    def close(self) -> None:
+        """End every parent that is not taken."""
+        with self._lock:
+            self._closed = True
+            others, self._others = list(self._others.values()), {}
+        for supply in (self._own, *others):
+            supply.close()
