@@ -58,6 +58,7 @@ backend-suite: setup  ## 2,033 ONNX backend cases against a direct onnxruntime r
 
 docs: setup  ## pages that are generated from the code
 	$(PY) -m tools.gen_findings
+	$(PY) -m tools.gen_schema
 	$(PY) -m tools.gen_probes
 	$(PY) -m tools.gen_operator_versions
 	$(PY) -m tools.gen_selftest

@@ -13,6 +13,7 @@ from acceptd.record.attest import sign_statement, verdict_statement
 from acceptd.record.canonical import canonical, digest, document_digest, plain
 from acceptd.record.keys import Signer
 from acceptd.release.model import SessionOptions
+from acceptd.report.declared import declared
 from acceptd.report.document import document, for_team
 from acceptd.rules import Rules
 
@@ -55,6 +56,8 @@ def entry_body(team: str, name: str, rules: Rules, outcome: Outcome, signer: Sig
         # What a promotion signs beside the bytes: the queue, which keeps both meanwhile, proves nothing.
         "manifest_digest": document_digest(manifest.model_dump(mode="json", by_alias=True)) if manifest else None,
         "options_digest": document_digest(release_options(rules)),
+        # The submitter's word about origin and terms, marked as such: signed as told, not as verified.
+        "declared": declared(manifest),
         "evidence_digest": hashlib.sha256(evidence).hexdigest(),
         "walls": dict(sorted(outcome.submission.walls.items())),
         "inferred": list(outcome.submission.inferred),

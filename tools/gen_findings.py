@@ -15,6 +15,8 @@ GROUPS = {
     "seal": "The drop, while it is copied and hashed",
     "archive": "Archives",
     "manifest": "bundle.toml",
+    "export": "The export record",
+    "license": "Licences",
     "policy": "The policy itself",
     "contract": "The acceptor's contract",
     "cell": "The host's side of the sandbox",

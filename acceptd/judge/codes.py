@@ -12,6 +12,7 @@ from typing import Final
 
 from acceptd.judge import (
     codes_cell,
+    codes_export,
     codes_outcome,
     codes_run,
     codes_runtime,
@@ -27,6 +28,7 @@ from acceptd.judge.finding import SEVERITY_ORDER, Severity
 CODES: Final[Mapping[str, Code]] = MappingProxyType(
     codes_seal.TABLE
     | codes_word.TABLE
+    | codes_export.TABLE
     | codes_cell.TABLE
     | codes_wire.TABLE
     | codes_structure.TABLE
@@ -37,7 +39,19 @@ CODES: Final[Mapping[str, Code]] = MappingProxyType(
 )
 
 TRUSTED_GROUPS: Final = frozenset(
-    {"seal", "cell", "policy", "contract", "parity", "placement", "runtime", "target"}
+    {
+        "seal",
+        "cell",
+        "policy",
+        "contract",
+        "export",
+        "license",
+        "difference",
+        "parity",
+        "placement",
+        "runtime",
+        "target",
+    }
 )
 """Groups that only the trusted side speaks of. A job that names one of them breaks the protocol."""
 

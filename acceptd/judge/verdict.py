@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from acceptd.evidence import Facts, JobRecord, Submission
-from acceptd.judge import behaviour, coverage, parity, placement, resources, stages, target
+from acceptd.judge import behaviour, coverage, parity, placement, provenance, resources, stages, target
 from acceptd.judge import schema as interfaces
 from acceptd.judge.codes import CODES
 from acceptd.judge.finding import Finding, Judgement, Stage, Verdict
@@ -118,6 +118,7 @@ def _before_run(
     if manifest is None:
         return
     yield from check_lock(submission.sealed, manifest)
+    yield from provenance.provenance(manifest, policy)
     if contract is None:
         code = "contract/missing" if policy.contracts.missing == "hold" else "contract/none"
         yield make(code, "judge", manifest.bundle.id, "no contract for this model")

@@ -9,10 +9,14 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from acceptd.errors import ConfigError
+from acceptd.policy.export import Exporter, ExportRecord
 from acceptd.policy.names import ModelId, Name, Sha256
+from acceptd.policy.table import Short as Short
+from acceptd.policy.table import Table as Table
+from acceptd.policy.table import Text as Text
 
 DTYPES = (
     "float32", "float64", "float16", "bfloat16", "float8e4m3fn", "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz",
@@ -48,15 +52,7 @@ def _label_version(value: str) -> str:
 
 
 BundlePath = Annotated[str, Field(max_length=1024), AfterValidator(_relative_path)]
-Text = Annotated[str, Field(min_length=1, max_length=4096)]
-Short = Annotated[str, Field(min_length=1, max_length=256)]
 Dim = Annotated[int, Field(ge=0, le=2**31)] | Annotated[str, Field(min_length=1, max_length=256)]
-
-
-class Table(BaseModel):
-    """Base: frozen, strict, unknown keys refused."""
-
-    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
 
 
 class DimBounds(Table):
@@ -112,6 +108,13 @@ class VectorsSpec(Table):
     origin: Short = "undeclared"
 
 
+class IndependentExport(Table):
+    """A second ONNX file that was exported from the same source by other means: compared, never run or loaded."""
+
+    file: BundlePath
+    exporter: Exporter | None = None
+
+
 class ModelSpec(Table):
     """One model of the bundle."""
 
@@ -122,6 +125,12 @@ class ModelSpec(Table):
     inputs: Annotated[list[InputSpec], Field(max_length=4096)] = []
     outputs: Annotated[list[OutputSpec], Field(max_length=4096)] = []
     vectors: Annotated[list[VectorsSpec], Field(max_length=64)] = []
+    independent_export: IndependentExport | None = None
+
+    @property
+    def files(self) -> list[str]:
+        """The model files: the one that is released, and the independent export where there is one."""
+        return [self.file, *([self.independent_export.file] if self.independent_export else [])]
 
     @model_validator(mode="after")
     def _distinct(self) -> ModelSpec:
@@ -171,14 +180,14 @@ class Manifest(Table):
     models: Annotated[list[ModelSpec], Field(min_length=1, max_length=32)]
     preprocessing: Preprocessing | None = None
     labels: LabelSchema | None = None
-    export: Annotated[dict[str, Any], Field(max_length=64)] = {}
+    export: ExportRecord = ExportRecord()
     files: Annotated[dict[BundlePath, LockedFile], Field(max_length=100_000)] | None = None
 
     @model_validator(mode="after")
     def _models_distinct(self) -> Manifest:
         for what, values in (
             ("name", [m.name for m in self.models]),
-            ("file", [m.file for m in self.models]),
+            ("file", [file for m in self.models for file in m.files]),
         ):
             if len(set(values)) != len(values):
                 raise ValueError(f"two models have one {what}")

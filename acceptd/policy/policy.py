@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
+from acceptd.policy.export import ExportField
+from acceptd.policy.licenses import valid_entry
 from acceptd.policy.manifest import Table, Tolerance
 from acceptd.policy.names import Name
 
 Seconds = Annotated[int, Field(ge=1, le=86_400)]
 Bytes = Annotated[int, Field(ge=1, le=1 << 50)]
 Number = Annotated[int, Field(ge=0, le=1 << 50)]
+License = Annotated[str, Field(max_length=256), AfterValidator(valid_entry)]
 Severity = Literal["reject", "hold", "warn", "info"]
 Wall = Literal[
     "namespaces",
@@ -113,6 +116,19 @@ class ContractsTable(Table):
     missing: Literal["accept", "hold"] = "accept"
 
 
+class ExportTable(Table):
+    """Which fields of a bundle's export record have to be there."""
+
+    required: Annotated[list[ExportField], Field(max_length=16)] = []
+
+
+class LicensesTable(Table):
+    """Which licences a bundle may be under. Empty: any, or none."""
+
+    allowed: Annotated[list[License], Field(max_length=1024)] = []
+    """SPDX identifiers, perhaps ``WITH`` an exception. Of ``A OR B`` one has to be listed, of ``A AND B`` both."""
+
+
 class ReleaseTable(Table):
     """Promotion."""
 
@@ -138,6 +154,8 @@ class Policy(Table):
     parity: ParityTable = ParityTable()
     probes: ProbesTable = ProbesTable()
     contracts: ContractsTable = ContractsTable()
+    export: ExportTable = ExportTable()
+    licenses: LicensesTable = LicensesTable()
     release: ReleaseTable = ReleaseTable()
     severity: Annotated[dict[str, Severity], Field(max_length=512)] = {}
     """Severity by finding code, over the code's own default."""

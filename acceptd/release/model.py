@@ -103,6 +103,8 @@ class ReleaseDocument(Table):
     bundle_digest: Sha256
     files: Annotated[list[FileRow], Field(min_length=1)]
     manifest: dict[str, Any]
+    manifest_by: Literal["submitter"] = "submitter"
+    """Whose word the manifest is: purpose, licence, prohibited uses and export record are told, not measured."""
     options: SessionOptions
     verdict_seq: Count
     prior: Prior | None

@@ -13,6 +13,7 @@ from acceptd.evidence import JobRecord, Submission, ValueInfo
 from acceptd.judge.codes import CODES
 from acceptd.judge.finding import SEVERITY_ORDER, Finding, Judgement
 from acceptd.policy.manifest import Manifest, ValueSpec
+from acceptd.report.declared import declared
 
 _EXACT: Final = 2**53 - 1  # RFC 8785 knows no integer beyond; those become decimal strings
 _ROWS: Final = 500
@@ -64,6 +65,7 @@ def document(
         "wall_notes": dict(sorted(submission.wall_notes.items())),
         "timings_ms": {stage: round(value, 3) for stage, value in (timings_ms or {}).items()},
         "resources": _resources(jobs),
+        "declared": declared(manifest),
         "models": _models(submission, manifest),
         "parity": _parity(submission),
         "files": [file.model_dump() for file in sealed.files] if sealed else [],

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from acceptd.report.chart import memory_chart
 from acceptd.report.escape import markup, milliseconds, shape, size
+from acceptd.report.origin import origin
 from acceptd.report.style import CONTENT_POLICY, CSS
+from acceptd.report.tables import BAD as _BAD
+from acceptd.report.tables import code as _code
+from acceptd.report.tables import table as _table
 
-_ROWS: Final = 200
 _CHARTS: Final = 24
-_BAD: Final = "\0"
-"""Before a cell's markup: show it as bad. Escaped text never holds a NUL."""
 
 
 def render(report: Mapping[str, Any]) -> str:
@@ -24,6 +25,7 @@ def render(report: Mapping[str, Any]) -> str:
         _section("Findings", _findings(report)),
         _section("Interface", "".join(_interface(model) for model in report.get("models", []))),
         _section("Operators", "".join(_operators(model) for model in report.get("models", []))),
+        _section("Origin and terms", origin(report.get("declared"))),
         _section("Parity", _parity(report.get("parity", []))),
         _section("Resources", _resources(report)),
         _section("Walls of the sandbox", _walls(report)),
@@ -198,25 +200,3 @@ def _files(report: Mapping[str, Any]) -> str:
 
 def _time(value: Any) -> str:
     return markup(milliseconds(value))
-
-
-def _code(value: Any) -> str:
-    return f"<code>{markup(value)}</code>"
-
-
-def _table(head: Iterable[str], rows: Sequence[Sequence[str]], right: Iterable[int] = ()) -> str:
-    """Return a table of cells that are markup already; one that begins with _BAD is a bad one."""
-    numbers = set(right)
-
-    def cell(tag: str, column: int, content: str) -> str:
-        classes = ["right"] if column in numbers else []
-        if content.startswith(_BAD):
-            classes.append("bad")
-        attribute = f' class="{" ".join(classes)}"' if classes else ""
-        return f"<{tag}{attribute}>{content.removeprefix(_BAD)}</{tag}>"
-
-    top = "".join(cell("th", column, title) for column, title in enumerate(head))
-    lines = ["".join(cell("td", column, content) for column, content in enumerate(row)) for row in rows[:_ROWS]]
-    more = f'<p class="soft">and {len(rows) - _ROWS} more</p>' if len(rows) > _ROWS else ""
-    body = "".join(f"<tr>{line}</tr>" for line in lines)
-    return f'<div class="scroll"><table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>{more}'

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from acceptd.report.escape import line, milliseconds, size
+from acceptd.report.origin import terminal_rows
 
 STYLES: Final = {
     "accepted": "bold green",
@@ -38,7 +39,7 @@ def print_verdict(console: Console, report: Mapping[str, Any], *, every_finding:
     console.print(Padding(_text(report["reason"], unicode), (0, 0, 0, 2), expand=False), highlight=False)
     _print_findings(console, report, unicode, every_finding)
     console.print()
-    console.print(Padding(_facts(report, unicode), (0, 0, 0, 2), expand=False), highlight=False)
+    console.print(Padding(_facts(report, unicode, every_finding), (0, 0, 0, 2), expand=False), highlight=False)
 
 
 def one_line(report: Mapping[str, Any]) -> str:
@@ -85,7 +86,7 @@ def _print_findings(console: Console, report: Mapping[str, Any], unicode: bool, 
         console.print(Padding(Text(more, style="dim"), (0, 0, 0, 2), expand=False), highlight=False)
 
 
-def _facts(report: Mapping[str, Any], unicode: bool) -> Table:
+def _facts(report: Mapping[str, Any], unicode: bool, every: bool) -> Table:
     table = Table.grid(padding=(0, 2))
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold", ratio=1)
@@ -99,6 +100,7 @@ def _facts(report: Mapping[str, Any], unicode: bool) -> Table:
     total = timings.get("total", sum(timings.values()))
     memory = size(resources.get("peak_memory_bytes", 0))
     rows.append(("cost", f"{milliseconds(total)}, {memory} of memory at most"))
+    rows += terminal_rows(report.get("declared"), every=every)
     release = report.get("release")
     if release:
         where = f"{release.get('channel', '')} {release.get('number', '')}".strip()

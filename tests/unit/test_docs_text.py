@@ -16,6 +16,7 @@ from acceptd.cell.doctor import MEANING
 from acceptd.cli import common
 from acceptd.config import InboxTable, Paths, Settings
 from acceptd.judge.codes import CODES
+from acceptd.policy import export
 from acceptd.policy import manifest as manifests
 from acceptd.policy.policy import Wall
 
@@ -123,7 +124,8 @@ def test_bundle_md_names_every_key() -> None:
     tables = (
         manifests.BundleTable, manifests.DimBounds, manifests.ModelSpec, manifests.InputSpec, manifests.OutputSpec,
         manifests.Tolerance, manifests.VectorsSpec, manifests.Preprocessing, manifests.LabelSchema,
-        manifests.LockedFile, manifests.Manifest,
+        manifests.LockedFile, manifests.Manifest, manifests.IndependentExport, export.ExportRecord,
+        export.Exporter, export.Checkpoint, export.DatasetSource, export.SourceParity, export.Quality,
     )  # fmt: skip
     keys = {field.alias or name for table in tables for name, field in table.model_fields.items()}
     words = set(re.findall(r"[a-z0-9_]+", text))

@@ -19,7 +19,7 @@ PURE_STANDARD = {
 }  # fmt: skip
 PURE_OURS = {
     "acceptd.evidence", "acceptd.policy.manifest", "acceptd.policy.policy", "acceptd.policy.contract",
-    "acceptd.policy.profile", "acceptd.policy.names", "acceptd.policy.reduced",
+    "acceptd.policy.profile", "acceptd.policy.names", "acceptd.policy.reduced", "acceptd.policy.licenses",
 }  # fmt: skip
 
 
@@ -73,9 +73,10 @@ def test_judge_and_the_trusted_side_of_compare_load_no_numpy() -> None:
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
 
 
-def test_the_files_of_findings_are_up_to_date() -> None:
+@pytest.mark.parametrize("tool", ["gen_findings", "gen_schema"])
+def test_the_generated_pages_are_up_to_date(tool: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "tools.gen_findings", "--check"],
+        [sys.executable, "-m", f"tools.{tool}", "--check"],
         cwd=ROOT,
         check=False,
         capture_output=True,
