@@ -301,11 +301,12 @@ class Statistics(Evidence):
 
 
 class BundleFile(Evidence):
-    """One sealed file."""
+    """One sealed file. ``native`` is what its first bytes make of it for an operating system's loader."""
 
     path: str
     sha256: str
     size: int
+    native: Literal["", "elf", "pe", "mach-o"] = ""
 
 
 class Sealed(Evidence):

@@ -6,10 +6,12 @@ import errno
 import hashlib
 import os
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Final
 
 from acceptd.errors import StateError
 from acceptd.intake import files
+from acceptd.intake.native import Native, Sniffer
 
 CHUNK: Final = 1 << 20
 _OVERLAP_FROM: Final = 4 << 20
@@ -28,6 +30,15 @@ def storage_error(error: OSError) -> StateError:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """What was read of one file: SHA-256 in hex, bytes, and whether it is a native library or program."""
+
+    sha256: str
+    size: int
+    native: Native
+
+
 class Copier:
     """Copies files and makes them durable in batches, which costs half of one fsync after each."""
 
@@ -36,15 +47,15 @@ class Copier:
         self._pool: ThreadPoolExecutor | None = None
         self._written: list[int] = []
 
-    def copy(self, source: int, target: int, size: int) -> tuple[str, int]:
-        """Copy ``source`` to ``target`` up to its end; return the SHA-256 (hex) and the bytes read.
+    def copy(self, source: int, target: int, size: int) -> Copied:
+        """Copy ``source`` to ``target`` up to its end; return what was read.
 
         Stops one chunk beyond ``size``, so that a file that grows cannot fill the disk; then more
-        than ``size`` is returned. Takes ``target`` over. An OSError is the source's; a failed
+        than ``size`` was read. Takes ``target`` over. An OSError is the source's; a failed
         write raises StateError.
         """
         self.adopt(target)
-        digest = hashlib.sha256()
+        digest, sniffer = hashlib.sha256(), Sniffer()
         pool = self._helper() if size >= _OVERLAP_FROM else None
         pending: list[Future[None] | None] = [None, None]
         total = turn = 0
@@ -57,6 +68,7 @@ class Copier:
                 if not got:
                     break
                 part = self._buffers[turn][:got]
+                sniffer.feed(part)
                 # One worker thread: updates run in the order in which they were submitted.
                 if pool is None:
                     digest.update(part)
@@ -71,7 +83,7 @@ class Copier:
             for hashing in pending:
                 if hashing is not None:
                     hashing.result()
-        return digest.hexdigest(), total
+        return Copied(digest.hexdigest(), total, sniffer.native)
 
     def adopt(self, target: int) -> None:
         """Take over the descriptor of a file: it is synchronised and closed with the others."""

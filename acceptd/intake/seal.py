@@ -176,14 +176,14 @@ class _Walk:
             self._space(fd, before, where)
             out = self._target.create(target, path.rpartition("/")[2])
             try:
-                sha256, size = self._target.copier.copy(fd, out, before.st_size)
+                copied = self._target.copier.copy(fd, out, before.st_size)
             except OSError as error:
                 raise source_error(error, where) from error  # the copier's own side raises StateError
-            if size != before.st_size or not _same(before, os.fstat(fd)):
+            if copied.size != before.st_size or not _same(before, os.fstat(fd)):
                 raise SealError("seal/changed-while-read", where, "the file changed while it was being sealed")
         finally:
             os.close(fd)
-        self._target.add(path, sha256, size)
+        self._target.add(path, copied.sha256, copied.size, copied.native)
 
     def _space(self, fd: int, found: os.stat_result, where: str) -> None:
         allocated = found.st_blocks * 512

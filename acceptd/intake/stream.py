@@ -10,6 +10,7 @@ from typing import Final, Self
 
 from acceptd.errors import SealError
 from acceptd.evidence import Sealed
+from acceptd.intake.native import Sniffer
 from acceptd.intake.paths import Inventory, shown
 from acceptd.intake.target import Origin, SealTarget
 from acceptd.policy.policy import LimitsTable
@@ -68,6 +69,7 @@ class StreamSealer:
                 os.close(directory)
         self._target.copier.adopt(self._open)
         self._path, self._left, self._hash, self._size = name, size, hashlib.sha256(), size
+        self._sniffer = Sniffer()
 
     def data(self, data: bytes) -> None:
         """Append ``data`` to the member that was begun last."""
@@ -76,6 +78,7 @@ class StreamSealer:
             raise SealError("archive/size-lies", where, "more bytes than the member's size says")
         self._left -= len(data)
         self._hash.update(data)
+        self._sniffer.feed(data)
         self._target.copier.write(self._open, data)
 
     def finish(self, origin: Origin) -> Sealed:
@@ -104,7 +107,7 @@ class StreamSealer:
             return
         if self._left:
             raise SealError("archive/size-lies", shown(self._path), "fewer bytes than the member's size says")
-        self._target.add(self._path, self._hash.hexdigest(), self._size)
+        self._target.add(self._path, self._hash.hexdigest(), self._size, self._sniffer.native)
         self._paths.append(self._path)
         self._open = None
 

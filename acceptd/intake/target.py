@@ -17,6 +17,7 @@ from acceptd.errors import SealError, StateError
 from acceptd.evidence import BundleFile, Sealed
 from acceptd.intake import files
 from acceptd.intake.copying import Copier, storage_error
+from acceptd.intake.native import Native
 from acceptd.intake.paths import MARKER
 
 Origin = Literal["directory", "zip", "tar", "tar.gz"]
@@ -92,9 +93,9 @@ class SealTarget:
         except OSError as error:
             raise storage_error(error) from error
 
-    def add(self, path: str, sha256: str, size: int) -> None:
+    def add(self, path: str, sha256: str, size: int, native: Native) -> None:
         """Put one complete file into the inventory."""
-        self._copied.append(BundleFile(path=path, sha256=sha256, size=size))
+        self._copied.append(BundleFile(path=path, sha256=sha256, size=size, native=native))
 
     def publish(self, origin: Origin, top: str = "") -> Sealed:
         """Make everything durable under its final name; ``top`` is the directory that becomes the bundle.

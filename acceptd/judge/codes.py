@@ -61,6 +61,7 @@ _NOT_LOWERED: Final = frozenset(
     {
         "run/crash",
         "run/unexpected-case",
+        "seal/native-library",
         "manifest/team-mismatch",
         "manifest/reserved-version",
         "external-data/path-escape",

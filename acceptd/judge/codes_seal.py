@@ -99,6 +99,13 @@ TABLE: Final[Table] = {
         "The drop is neither a directory nor a .zip, .tar or .tar.gz file.",
         "Drop the bundle's directory, or one archive of it that ends in .zip, .tar or .tar.gz.",
     ),
+    "seal/native-library": Code(
+        "reject",
+        "team",
+        "A file of the bundle is a native library or program, by its name (.so, .dll, .dylib, .pyd) or by its "
+        "first bytes (ELF, PE, Mach-O). Nothing in a bundle is ever loaded as code.",
+        "Take it out. Custom operators come from the operator's profile, after a review of their source.",
+    ),
     "seal/not-a-file": Code(
         "reject",
         "team",

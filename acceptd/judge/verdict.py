@@ -16,6 +16,7 @@ from acceptd.judge.codes import CODES
 from acceptd.judge.finding import Finding, Judgement, Stage, Verdict
 from acceptd.judge.inventory import MANIFEST_FILE, Inventory, check_lock, take
 from acceptd.judge.jobs import Jobs, ending, place
+from acceptd.judge.native import native_libraries
 from acceptd.judge.structure import structure
 from acceptd.judge.words import finish, make, with_policy
 from acceptd.policy.contract import Contract
@@ -114,6 +115,7 @@ def _before_run(
             yield from ending(record, superseded=jobs.superseded(record))
     if submission.sealed is None or inventory is None:
         return
+    yield from native_libraries(submission.sealed)
     yield from _manifest(manifest, policy, submission, inventory)
     if manifest is None:
         return

@@ -68,7 +68,7 @@ def document(
         "declared": declared(manifest),
         "models": _models(submission, manifest),
         "parity": _parity(submission),
-        "files": [file.model_dump() for file in sealed.files] if sealed else [],
+        "files": [file.model_dump(exclude_defaults=True) for file in sealed.files] if sealed else [],
         "total_bytes": sealed.total_bytes if sealed else 0,
         "ledger": ledger,
     }
