@@ -83,8 +83,9 @@ def test_no_two_admitted_paths_collide_where_case_does_not_count(paths: list[str
         assert not any(other.startswith(f"{one}/") for other in keys)
 
 
+# Up to m: con, prn, aux and nul are names that no bundle may have.
 files = st.dictionaries(
-    st.from_regex(r"[a-z]{1,3}(/[a-z]{1,3}){0,2}", fullmatch=True), st.binary(max_size=64), min_size=1, max_size=6
+    st.from_regex(r"[a-m]{1,3}(/[a-m]{1,3}){0,2}", fullmatch=True), st.binary(max_size=64), min_size=1, max_size=6
 )
 
 
@@ -106,7 +107,7 @@ def test_a_directory_and_the_stream_of_its_files_seal_alike(content: dict[str, b
                 for byte in data:
                     sealer.data(bytes([byte]))
             streamed = sealer.finish("tar")
-        assert walked.digest == streamed.digest
+        assert (walked.digest, walked.files) == (streamed.digest, streamed.files)
         assert {file.path: (root / "two" / file.path).read_bytes() for file in streamed.files} == content
 
 
