@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,7 @@ from acceptd.record.keys import Signer
 from acceptd.release.model import SessionOptions
 from acceptd.report.declared import declared
 from acceptd.report.document import document, for_team
+from acceptd.report.escape import printable_data
 from acceptd.rules import Rules
 
 
@@ -63,10 +65,8 @@ def entry_body(team: str, name: str, rules: Rules, outcome: Outcome, signer: Sig
         "inferred": list(outcome.submission.inferred),
         "reviewer_findings": {"count": len(reviewers), "digest": digest(plain(reviewers))},
     }
-    findings = [
-        {key: finding[key] for key in ("code", "severity", "audience", "stage", "where", "message", "count")}
-        for finding in shown["findings"]
-    ]
+    facts = printable_data(facts)
+    findings = recorded_findings(shown)
     statement = verdict_statement(
         submission=outcome.submission.id,
         verdict=judgement.verdict,
@@ -84,6 +84,12 @@ def entry_body(team: str, name: str, rules: Rules, outcome: Outcome, signer: Sig
         "statement": sign_statement(statement, signer),
     }
     return Prepared(plain(body), (evidence,), report)
+
+
+def recorded_findings(report: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the findings of a report as the ledger and the statement hold them: short, and all text printable."""
+    keys = ("code", "severity", "audience", "stage", "where", "message", "count")
+    return [printable_data({key: finding[key] for key in keys}) for finding in report["findings"]]
 
 
 def report_of(rules: Rules, outcome: Outcome) -> dict[str, Any]:

@@ -6,8 +6,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from acceptd.judge.codes import CODES, group, may_override
-from acceptd.judge.finding import SEVERITY_ORDER, Severity
+from acceptd.judge.code import Code
+from acceptd.judge.codes import CODES, changeable, group
 
 TARGET = Path(__file__).resolve().parents[1] / "docs" / "findings.md"
 
@@ -49,13 +49,15 @@ only; codes marked *fixed* keep their own. Findings for `reviewer` are not shown
 """
 
 
-def _bound(code: str) -> str:
-    severity = CODES[code].severity
-    others: list[Severity] = [one for one in ("reject", "hold", "warn", "info") if one != severity]
-    if not any(may_override(code, one) for one in others):
-        return ", fixed"
-    lower = [one for one in others if SEVERITY_ORDER[one] > SEVERITY_ORDER[severity]]
-    return ", not lowered" if lower and not any(may_override(code, one) for one in lower) else ""
+def bound(code: str) -> str:
+    """Return how the heading says what a policy may do with the severity."""
+    allowed = changeable(code)
+    return f", {allowed}" if allowed != "any" else ""
+
+
+def _references(known: Code) -> str:
+    links = ", ".join(f"[{one.id}]({one.url})" for one in known.references)
+    return f"\nReferences: {links}.\n" if links else ""
 
 
 def render() -> str:
@@ -69,8 +71,8 @@ def render() -> str:
         for code in sorted(one for one in CODES if group(one) == name):
             known = CODES[code]
             parts.append(
-                f"### `{code}`\n\n*{known.severity}{_bound(code)}, for {known.audience}.* {known.meaning}\n\n"
-                f"Remedy: {known.remedy}\n"
+                f"### `{code}`\n\n*{known.severity}{bound(code)}, for {known.audience}.* {known.meaning}\n\n"
+                f"Why: {known.reason}\n\nRemedy: {known.remedy}\n{_references(known)}"
             )
     return "\n".join(parts)
 

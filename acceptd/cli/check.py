@@ -7,8 +7,9 @@ import os
 import signal
 import time
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, TextIO
+from typing import Annotated, Any
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -26,6 +27,8 @@ from acceptd.cli.common import (
 )
 from acceptd.config import load_settings, policies_directory
 from acceptd.errors import UsageError
+from acceptd.report.escape import line
+from acceptd.report.targets import Targets
 from acceptd.rules import Rules, load_rules
 
 SetOption = Annotated[
@@ -37,9 +40,13 @@ SetOption = Annotated[
 def check(
     path: Annotated[Path | None, typer.Argument(help="A bundle: a directory, .zip, .tar or .tar.gz.")] = None,
     suite: Annotated[Path | None, typer.Option("--suite", help="Judge every bundle below this directory.")] = None,
-    every: Annotated[bool, typer.Option("--all", help="Print every finding, warnings and notes too.")] = False,
+    every: Annotated[
+        bool, typer.Option("--all", help="Print every finding, warnings and notes too; of a suite, every bundle.")
+    ] = False,
     json_: JsonOption = False,
-    jsonl: Annotated[Path | None, typer.Option("--jsonl", help="With --suite: one JSON object a line.")] = None,
+    jsonl: Annotated[Path | None, typer.Option("--jsonl", help="Write one JSON object a line and bundle.")] = None,
+    sarif: Annotated[Path | None, typer.Option("--sarif", help="Write the findings as SARIF 2.1.0.")] = None,
+    junit: Annotated[Path | None, typer.Option("--junit", help="Write the verdicts as JUnit XML.")] = None,
     policy: Annotated[str, typer.Option("--policy", help="A policy's name, or a file.")] = "",
     overrides: SetOption = None,
     team: Annotated[str, typer.Option("--team", help="The team that the bundle must belong to.")] = "",
@@ -49,16 +56,19 @@ def check(
     """Judge without a daemon: nothing is recorded, nothing is promoted."""
     if (path is None) == (suite is None):
         raise UsageError("give one bundle, or --suite DIR", remedy="acceptd check PATH")
-    if jsonl is not None and suite is None:
-        raise UsageError("--jsonl goes with --suite", remedy="use --json for one bundle")
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _leave)
     rules = _rules(chosen_state(state), policy, overrides or [])
+    wanted = {"--jsonl": jsonl, "--sarif": sarif, "--junit": junit}
     if suite is not None:
-        code = _suite(existing(suite, "the directory"), suite, rules, jsonl, workers, as_json=json_)
+        place = existing(suite, "the directory")
+        with Targets(wanted) as targets:
+            code = _suite(place, suite, rules, targets, workers, as_json=json_, every=every)
     else:
         assert path is not None
-        code = _one(existing(path, "the bundle"), rules, team, as_json=json_, every=every)
+        place = existing(path, "the bundle")
+        with Targets(wanted, outside=place) as targets:
+            code = _one(place, rules, team, targets, as_json=json_, every=every)
     raise typer.Exit(code)
 
 
@@ -73,7 +83,7 @@ def _rules(state: Path, policy: str, overrides: list[str]) -> Rules:
     return load_rules(policies_directory(settings), policy or settings.policy, overrides)
 
 
-def _one(path: Path, rules: Rules, team: str, *, as_json: bool, every: bool) -> int:
+def _one(path: Path, rules: Rules, team: str, targets: Targets, *, as_json: bool, every: bool) -> int:
     from acceptd import local
 
     local.kind_of(path)  # a wrong path must not first start a cell
@@ -85,8 +95,10 @@ def _one(path: Path, rules: Rules, team: str, *, as_json: bool, every: bool) -> 
         report = local.check_one(
             bench, path, team=team or ANY_TEAM, progress=lambda stage: status.update(f"{stage} …")
         )
+    targets.write("--jsonl", json_line(report))
+    write_findings(targets, [("", report)])
     if as_json:
-        typer.echo(json.dumps(report, ensure_ascii=True, sort_keys=True))
+        typer.echo(json_line(report), nl=False)
     else:
         from acceptd.report.terminal import print_verdict
 
@@ -94,7 +106,26 @@ def _one(path: Path, rules: Rules, team: str, *, as_json: bool, every: bool) -> 
     return EXIT_BY_VERDICT[report["verdict"]]
 
 
-def _suite(root: Path, shown: Path, rules: Rules, jsonl: Path | None, workers: int, *, as_json: bool) -> int:
+def json_line(report: Mapping[str, Any]) -> bytes:
+    """Return one report as one line of ASCII JSON."""
+    return json.dumps(report, ensure_ascii=True, sort_keys=True).encode("ascii") + b"\n"
+
+
+def write_findings(targets: Targets, reports: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
+    """Write SARIF and JUnit of (place, report) pairs, as far as they are wanted."""
+    if "--sarif" in targets:
+        from acceptd.report import sarif
+
+        targets.write("--sarif", json_line(sarif.render(reports)))
+    if "--junit" in targets:
+        from acceptd.report import junit
+
+        targets.write("--junit", junit.render(reports))
+
+
+def _suite(
+    root: Path, shown: Path, rules: Rules, targets: Targets, workers: int, *, as_json: bool, every: bool
+) -> int:
     from acceptd import local
 
     cases = local.find_cases(root)
@@ -102,55 +133,78 @@ def _suite(root: Path, shown: Path, rules: Rules, jsonl: Path | None, workers: i
         raise UsageError(
             f"no bundle below {shown}", remedy="a bundle is a directory with a bundle.toml or a model.onnx"
         )
-    counts: Counter[str] = Counter()
-    codes: list[int] = []
     cores = os.cpu_count() or 1
     start = time.monotonic()
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    lines: TextIO | None = jsonl.open("w", encoding="utf-8") if jsonl is not None else None
-    rejected: Counter[str] = Counter()
-    try:
-        with (
-            local.bench(rules, cores=cores, suite=True) as bench,
-            Progress(*columns, console=progress_console()) as progress,
-        ):
-            task = progress.add_task("checking", total=len(cases))
+    tally = _Tally(cases, root, shown, targets, keep="--sarif" in targets or "--junit" in targets, every=every)
+    with (
+        local.bench(rules, cores=cores, suite=True) as bench,
+        Progress(*columns, console=progress_console()) as progress,
+    ):
+        task = progress.add_task("checking", total=len(cases))
 
-            def done(case: Path, report: dict[str, Any]) -> None:
-                place = str(shown / case.relative_to(root))
-                counts[report["verdict"]] += 1
-                codes.append(EXIT_BY_VERDICT[report["verdict"]])
-                for finding in report["findings"]:
-                    if finding["severity"] in {"reject", "hold"}:
-                        rejected[finding["code"]] += 1
-                if lines is not None:
-                    lines.write(json.dumps({"path": place, **report}, ensure_ascii=True, sort_keys=True) + "\n")
-                progress.update(task, advance=1, description=f"checking · {counts['accepted']} accepted")
+        def done(case: Path, report: dict[str, Any]) -> None:
+            tally.add(case, report)
+            progress.update(task, advance=1, description=f"checking · {tally.verdicts['accepted']} accepted")
 
-            local.check_many(bench, cases, workers=workers or cores, done=done)
-    finally:
-        if lines is not None:
-            lines.close()
-    spent = time.monotonic() - start
+        local.check_many(bench, cases, workers=workers or cores, done=done)
+    write_findings(targets, tally.kept)
     summary = {
         "cases": len(cases),
-        "verdicts": dict(sorted(counts.items())),
-        "seconds": round(spent, 3),
+        "verdicts": dict(sorted(tally.verdicts.items())),
+        "seconds": round(time.monotonic() - start, 3),
         "policy_digest": rules.policy_digest,
-        "codes": dict(rejected.most_common()),
+        "codes": dict(sorted(tally.codes.items(), key=lambda pair: (-pair[1], pair[0]))),
     }
     if as_json:
         typer.echo(json.dumps(summary, sort_keys=True))
     else:
-        _print_summary(summary)
-    return worst(codes)
+        _print_summary(summary, tally.lines)
+    return worst([EXIT_BY_VERDICT[verdict] for verdict in tally.verdicts])
 
 
-def _print_summary(summary: dict[str, Any]) -> None:
+class _Tally:
+    """What a suite keeps of its reports: counts, and lines in the order of the cases, whoever ends first."""
+
+    def __init__(
+        self, cases: list[Path], root: Path, shown: Path, targets: Targets, *, keep: bool, every: bool
+    ) -> None:
+        self._order = {case: number for number, case in enumerate(cases)}
+        self._root, self._shown, self._targets, self._keep, self._every = root, shown, targets, keep, every
+        self._waiting: dict[int, tuple[str, dict[str, Any]]] = {}
+        self._next = 0
+        self.verdicts: Counter[str] = Counter()
+        self.codes: Counter[str] = Counter()
+        self.kept: list[tuple[str, dict[str, Any]]] = []
+        self.lines: list[str] = []
+
+    def add(self, case: Path, report: dict[str, Any]) -> None:
+        """Count one report; write what is next in order."""
+        self.verdicts[report["verdict"]] += 1
+        for finding in report["findings"]:
+            if finding["severity"] in {"reject", "hold"}:
+                self.codes[finding["code"]] += 1
+        self._waiting[self._order[case]] = (str(case.relative_to(self._root)), report)
+        while self._next in self._waiting:
+            place, ready = self._waiting.pop(self._next)
+            self._next += 1
+            path = str(self._shown / place)
+            self._targets.write("--jsonl", json_line({"path": path, **ready}))
+            if self._keep:
+                self.kept.append((place, ready))
+            if self._every:
+                from acceptd.report.terminal import one_line
+
+                self.lines.append(one_line({"path": path, **ready}))
+
+
+def _print_summary(summary: dict[str, Any], lines: list[str]) -> None:
     out = console()
+    for text in lines:
+        out.print(text, soft_wrap=True)
     verdicts = "  ".join(f"{name} {count}" for name, count in summary["verdicts"].items())
     mean = summary["seconds"] / summary["cases"] * 1000
-    out.print(f"{summary['cases']} bundles: {verdicts}", markup=False)
+    out.print(f"{summary['cases']} bundles: {verdicts}")
     for code, count in list(summary["codes"].items())[:12]:
-        out.print(f"  {count:6d}  {code}", markup=False)
-    out.print(f"{summary['seconds']:.1f} s, {mean:.0f} ms a bundle", markup=False)
+        out.print(f"  {count:6d}  {line(code, 80)}")
+    out.print(f"{summary['seconds']:.1f} s, {mean:.0f} ms a bundle")

@@ -34,15 +34,15 @@ JsonOption = Annotated[
 
 
 def console() -> Console:
-    """Return the console for results (standard output)."""
+    """Return the console for results (standard output). A ``[`` or ``:name:`` in a model's name is only text."""
     # A pipe has no width to fold lines at; a person's terminal has.
     width = None if sys.stdout.isatty() or os.environ.get("COLUMNS") else 240
-    return Console(highlight=False, width=width)
+    return Console(highlight=False, markup=False, emoji=False, width=width)
 
 
 def progress_console() -> Console:
     """Return the console for progress and errors (standard error), so that standard output can be piped."""
-    return Console(stderr=True, highlight=False)
+    return Console(stderr=True, highlight=False, markup=False, emoji=False)
 
 
 def chosen_state(state: Path | None) -> Path:

@@ -9,10 +9,10 @@ from typing import Annotated
 
 import structlog
 import typer
-from structlog.typing import Processor
 
 from acceptd.cli.common import StateOption, chosen_state
 from acceptd.config import load_settings, require_state
+from acceptd.report.logs import processors
 
 
 def daemon(
@@ -47,19 +47,8 @@ class _StandardError:
 
 def configure_logging(level: str, *, as_json: bool) -> None:
     """Set structlog up: one JSON object a line, no tensors, no raw names of submitters."""
-    shared: list[Processor] = [
-        structlog.contextvars.merge_contextvars,
-        structlog.processors.add_log_level,
-        structlog.processors.TimeStamper(fmt="iso", utc=True),
-        structlog.processors.dict_tracebacks if as_json else structlog.processors.format_exc_info,
-    ]
-    last: Processor = (
-        structlog.processors.JSONRenderer(ensure_ascii=True)
-        if as_json
-        else structlog.dev.ConsoleRenderer(colors=False)
-    )
     structlog.configure(
-        processors=[*shared, last],
+        processors=processors(as_json=as_json),
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
         logger_factory=structlog.WriteLoggerFactory(_StandardError()),  # type: ignore[arg-type]
         cache_logger_on_first_use=True,

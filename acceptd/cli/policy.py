@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from acceptd.cli.common import StateOption, chosen_state, console
+from acceptd.cli.common import JsonOption, StateOption, chosen_state, console
 from acceptd.config import load_settings, policies_directory
 from acceptd.errors import UsageError
 from acceptd.judge.codes import CODES
 from acceptd.policy.load import digest, load_policy
+from acceptd.report.explain import explained, near, print_explained
 from acceptd.rules import policy_file
 
 app = typer.Typer(help="The acceptor's rules.", no_args_is_help=True)
@@ -40,15 +43,32 @@ def check(path: Annotated[Path, typer.Argument(help="A policy file.")]) -> None:
 
 @app.command("explain")
 def explain(
-    code: Annotated[str, typer.Argument(help="A finding code, for example external-data/path-escape.")],
+    code: Annotated[str, typer.Argument(help="A finding code, for example external-data/path-escape.")] = "",
+    every: Annotated[bool, typer.Option("--all", help="Explain every code.")] = False,
+    policy: Annotated[str, typer.Option("--policy", help="Say what this policy makes of it.")] = "",
+    state: StateOption = None,
+    json_: JsonOption = False,
 ) -> None:
-    """Print what a finding code means, and how to mend it."""
-    known = CODES.get(code)
-    if known is None:
-        near = [name for name in CODES if name.startswith(code.partition("/")[0] + "/")][:8]
+    """Print what a finding code means, why it matters, how to mend it and where to read more."""
+    if every == bool(code):
         raise UsageError(
-            f"there is no finding code {code!r}", remedy=f"did you mean one of: {', '.join(near) or '—'}"
+            "give one finding code, or --all", remedy="acceptd policy explain external-data/path-escape"
         )
+    if code and code not in CODES:
+        found = near(code)
+        hint = f"did you mean {', '.join(found)}?" if found else "--all lists every code"
+        raise UsageError(f"there is no finding code {code!r}", remedy=hint)
+    configured: Mapping[str, str] = {}
+    if policy:
+        directory = policies_directory(load_settings(chosen_state(state)))
+        configured = load_policy(policy_file(directory, policy)).severity
+    names = sorted(CODES) if every else [code]
+    if json_:
+        facts = [explained(name) | {"configured": configured.get(name)} for name in names]
+        typer.echo(json.dumps(facts if every else facts[0], sort_keys=True))
+        return
     out = console()
-    out.print(f"{code}  ({known.severity}, for the {known.audience})", markup=False)
-    out.print(f"\n{known.meaning}\n\nRemedy: {known.remedy}", markup=False)
+    for number, name in enumerate(names):
+        if number:
+            out.print()
+        print_explained(out, name, configured.get(name, ""))

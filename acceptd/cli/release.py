@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.table import Table
+from rich.text import Text
 
 from acceptd.cli.common import JsonOption, StateOption, chosen_state, console
 from acceptd.config import Paths, load_settings, policies_directory, require_state
@@ -76,7 +77,7 @@ def list_(state: StateOption = None, json_: JsonOption = False) -> None:
         digest = str(facts.get("bundle_digest", ""))[:12]
         cells = [facts.get(name) for name in ("model_id", "channel", "number", "version")]
         cells += [digest, facts.get("expires_at"), facts.get("problem")]
-        table.add_row(*(line(cell) if cell is not None else "" for cell in cells))
+        table.add_row(*(Text(line(cell)) if cell is not None else "" for cell in cells))
     console().print(table)
 
 
@@ -102,7 +103,7 @@ def history(
         digest = str(facts.get("bundle_digest") or facts.get("digest") or "")[:12]
         cells = [facts.get(name) for name in ("number", "state", "kind", "version")]
         cells += [digest, facts.get("activated_at") or facts.get("at"), facts.get("reason")]
-        table.add_row(*(line(cell) if cell is not None else "" for cell in cells))
+        table.add_row(*(Text(line(cell)) if cell is not None else "" for cell in cells))
     console().print(table)
 
 

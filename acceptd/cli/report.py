@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from acceptd.cli.check import json_line, write_findings
 from acceptd.cli.common import JsonOption, StateOption, chosen_state, console
 from acceptd.config import require_state
 from acceptd.errors import UsageError
 from acceptd.record.log import Ledger
 from acceptd.record.queue import Queue, Submission
+from acceptd.report.escape import line
 from acceptd.report.html import render
+from acceptd.report.targets import Targets
 from acceptd.report.terminal import print_verdict
 
 
@@ -22,6 +24,8 @@ def report(
         str, typer.Argument(help="A submission's id, or the beginning of one; default: the newest.")
     ] = "",
     html: Annotated[Path | None, typer.Option("--html", help="Write the report as one HTML file.")] = None,
+    sarif: Annotated[Path | None, typer.Option("--sarif", help="Write the findings as SARIF 2.1.0.")] = None,
+    junit: Annotated[Path | None, typer.Option("--junit", help="Write the verdict as JUnit XML.")] = None,
     state: StateOption = None,
     json_: JsonOption = False,
 ) -> None:
@@ -34,13 +38,17 @@ def report(
         raise UsageError(
             f"submission {row.id} is {row.state}: there is no verdict yet", remedy="see `acceptd status`"
         )
-    if html is not None:
-        html.write_text(render(document), encoding="utf-8")
-        console().print(f"wrote {html}", markup=False)
-    elif json_:
-        typer.echo(json.dumps(document, ensure_ascii=True, sort_keys=True))
-    else:
+    with Targets({"--html": html, "--sarif": sarif, "--junit": junit}) as targets:
+        targets.write("--html", render(document).encode("utf-8") if html is not None else b"")
+        write_findings(targets, [("", document)])
+    if json_:
+        typer.echo(json_line(document), nl=False)
+    elif html is sarif is junit is None:
         print_verdict(console(), document, every_finding=True)
+    else:
+        for path in (html, sarif, junit):
+            if path is not None:
+                console().print(f"wrote {line(path)}")
 
 
 def _find(queue: Queue, wanted: str) -> Submission:

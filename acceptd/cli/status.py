@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 from rich.table import Table
+from rich.text import Text
 
 from acceptd.cli.common import JsonOption, StateOption, chosen_state, console
 from acceptd.config import Paths, require_state
 from acceptd.daemon_lock import holder
 from acceptd.record.log import Ledger
-from acceptd.record.queue import Queue
+from acceptd.record.queue import Queue, Submission
 from acceptd.report.escape import line
 
 
@@ -51,15 +53,20 @@ def status(
         f"daemon {daemon}   " + "  ".join(f"{name} {count}" for name, count in counts.items() if count),
         markup=False,
     )
+    out.print(submissions(rows))
+
+
+def submissions(rows: Sequence[Submission]) -> Table:
+    """Return the table of submissions; a drop's name is whatever its team called it."""
     table = Table(box=None, pad_edge=False)
     for column in ("submission", "team", "drop", "state", "verdict", "release"):
         table.add_column(column, no_wrap=column != "drop", overflow="fold")
     for row in rows:
         release = row.data.get("release") or {}
         number = f"{release['channel']} {release['number']}" if release else ""
-        cells = (row.id, row.team, line(row.name), row.state, row.data.get("verdict") or "", number)
-        table.add_row(*(str(cell) for cell in cells))
-    out.print(table)
+        cells = (row.id, row.team, row.name, row.state, row.data.get("verdict") or "", number)
+        table.add_row(*(Text(line(cell, 200)) for cell in cells))
+    return table
 
 
 def _daemon(paths: Paths) -> str:

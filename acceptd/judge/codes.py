@@ -7,8 +7,9 @@ A code that a job of the cell names and that is not here is itself a finding
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
-from typing import Final
+from typing import Final, Literal
 
 from acceptd.judge import (
     codes_cell,
@@ -21,11 +22,16 @@ from acceptd.judge import (
     codes_structure,
     codes_wire,
     codes_word,
+    reasons_files,
+    reasons_model,
+    reasons_record,
+    reasons_run,
 )
-from acceptd.judge.code import Code
+from acceptd.judge.code import Code, Table
 from acceptd.judge.finding import SEVERITY_ORDER, Severity
+from acceptd.judge.references import REFERENCES
 
-CODES: Final[Mapping[str, Code]] = MappingProxyType(
+_BARE: Final[Table] = (
     codes_seal.TABLE
     | codes_word.TABLE
     | codes_export.TABLE
@@ -36,6 +42,20 @@ CODES: Final[Mapping[str, Code]] = MappingProxyType(
     | codes_run.TABLE
     | codes_runtime.TABLE
     | codes_outcome.TABLE
+)
+REASONS: Final[reasons_files.Reasons] = (
+    reasons_files.TABLE | reasons_model.TABLE | reasons_run.TABLE | reasons_record.TABLE
+)
+"""Reason and references by code: every code has its line in one of the tables ``reasons_*.py``."""
+
+
+def _with_reason(name: str, code: Code) -> Code:
+    reason, references = REASONS.get(name, (code.reason, ()))
+    return replace(code, reason=reason, references=tuple(REFERENCES[one] for one in references) or code.references)
+
+
+CODES: Final[Mapping[str, Code]] = MappingProxyType(
+    {name: _with_reason(name, code) for name, code in _BARE.items()}
 )
 
 TRUSTED_GROUPS: Final = frozenset(
@@ -74,6 +94,16 @@ _NOT_LOWERED: Final = frozenset(
 def group(code: str) -> str:
     """Return the part of a code before the slash."""
     return code.partition("/")[0]
+
+
+def changeable(code: str) -> Literal["any", "not lowered", "fixed"]:
+    """Say what a policy may do with the severity of ``code``: give it any, only raise it, or nothing."""
+    severity = CODES[code].severity
+    others: list[Severity] = [one for one in ("reject", "hold", "warn", "info") if one != severity]
+    if not any(may_override(code, one) for one in others):
+        return "fixed"
+    lower = [one for one in others if SEVERITY_ORDER[one] > SEVERITY_ORDER[severity]]
+    return "not lowered" if lower and not any(may_override(code, one) for one in lower) else "any"
 
 
 def may_override(code: str, severity: Severity) -> bool:

@@ -22,6 +22,17 @@ def markup(value: Any, limit: int = 2000) -> str:
     return html.escape(line(value, limit), quote=True)
 
 
+def printable_data(value: Any, limit: int = 4000) -> Any:
+    """Return JSON data with every string, keys too, as one printable line."""
+    if isinstance(value, str):
+        return line(value, limit)
+    if isinstance(value, dict):
+        return {line(key, 400): printable_data(item, limit) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [printable_data(item, limit) for item in value]
+    return value
+
+
 def size(count: int | str) -> str:
     """Return a number of bytes for people: ``309 B``, ``1.5 GiB``. Text is returned as it is."""
     if not isinstance(count, int):

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -96,7 +97,7 @@ def test_an_interrupted_suite_ends_soon_and_leaves_nothing(number: signal.Signal
     process.send_signal(number)
     assert process.wait(60) == 128 + number
     assert not list(place.iterdir())
-    assert len(lines.read_text().splitlines()) < 60
+    assert not lines.exists()  # whole or not at all
 
 
 def test_a_contract_directory_that_others_can_write_is_refused(tmp_path: Path) -> None:
@@ -110,3 +111,59 @@ def test_a_contract_directory_that_others_can_write_is_refused(tmp_path: Path) -
         done = made.acceptd("check", str(bundle))
         assert done.returncode == 2
         assert "chmod go-w" in done.stderr
+
+
+def test_results_of_one_check_and_of_a_suite_are_the_same_findings_in_every_form(tmp_path: Path) -> None:
+    good, bad = tmp_path / "suite" / "good", tmp_path / "suite" / "odd [red] :skull:"
+    for place in (good, bad):
+        classifier.write_bundle(place, version="1.0.0")
+    (bad / "model.onnx").write_bytes(b"no model")
+    files = {name: tmp_path / name for name in ("lines", "sarif", "junit")}
+    words = [word for name, option in zip(files, ("--jsonl", "--sarif", "--junit"), strict=True)
+             for word in (option, str(files[name]))]  # fmt: skip
+    done = _acceptd("check", "--suite", str(tmp_path / "suite"), "--all", *words)
+    assert done.returncode == 1, done.stderr
+    assert "odd [red] :skull:" in done.stdout
+    reports = [json.loads(line) for line in files["lines"].read_text().splitlines()]
+    assert [report["path"].rpartition("/")[2] for report in reports] == [good.name, bad.name]
+    assert [report["verdict"] for report in reports] == ["accepted", "rejected"]
+    run = json.loads(files["sarif"].read_text())["runs"][0]
+    codes = [finding["code"] for report in reports for finding in report["findings"]]
+    assert [result["ruleId"] for result in run["results"]] == codes
+    places = [result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] for result in run["results"]]
+    assert {place.partition("/")[0] for place in places} >= {"odd%20%5Bred%5D%20%3Askull%3A"}
+    suites = ElementTree.fromstring(files["junit"].read_text()).findall("testsuite")
+    assert [suite.get("name") for suite in suites] == [good.name, bad.name]
+    assert [suite.get("failures") == "0" for suite in suites] == [True, False]
+
+    one = _acceptd("check", str(bad), "--json", *words)
+    assert one.returncode == 1
+    assert json.loads(one.stdout) == json.loads(files["lines"].read_text())
+    alone = json.loads(files["sarif"].read_text())["runs"][0]
+    assert [result["ruleId"] for result in alone["results"]] == [one["code"] for one in reports[1]["findings"]]
+
+
+@pytest.mark.parametrize("option", ["--jsonl", "--sarif", "--junit"])
+def test_a_result_that_cannot_be_written_stops_the_check_before_any_work(option: str, tmp_path: Path) -> None:
+    bundle = classifier.write_bundle(tmp_path / "bundle", version="1.0.0")
+    for path, said in (("/nowhere/out", "cannot be written"), (str(tmp_path / "bundle" / "out"), "inside what")):
+        done = _acceptd("check", str(tmp_path / "bundle"), option, path)
+        assert done.returncode == 2
+        assert said in done.stderr
+        assert not done.stdout
+    assert bundle is None or not (tmp_path / "bundle" / "out").exists()
+
+
+@pytest.mark.parametrize("words", [("external-data/path-escape",), ("--all",)])
+def test_explain_is_one_json_document(words: tuple[str, ...]) -> None:
+    facts = json.loads(_acceptd("policy", "explain", *words, "--json").stdout)
+    one = facts if words != ("--all",) else next(x for x in facts if x["code"] == "external-data/path-escape")
+    assert "CVE-2022-25882" in [reference["id"] for reference in one["references"]]
+    assert one["policy_may_change"] == "fixed"
+
+
+def test_explain_suggests_what_was_meant() -> None:
+    done = _acceptd("policy", "explain", "external-data/path-escpae")
+    assert done.returncode == 2
+    assert "external-data/path-escape" in done.stderr
+    assert _acceptd("policy", "explain").returncode == 2

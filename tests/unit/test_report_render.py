@@ -15,51 +15,10 @@ from rich.console import Console
 from acceptd.report import escape
 from acceptd.report.html import render
 from acceptd.report.terminal import one_line, print_verdict
+from tests.report_world import finding, report
 
 pytestmark = pytest.mark.unit
 HOSTILE = 'a\x1b]0;owned\x07\x1b[2J\r\n\u202e\u2066<img src=x onerror="alert(1)">\'&[red]\u200b\ud800\0!'
-
-
-def finding(**changes: Any) -> dict[str, Any]:
-    base = {
-        "code": "parity/mismatch", "severity": "reject", "audience": "team", "stage": "compare", "where": "main",
-        "message": "2 of 6 elements exceed", "evidence": {}, "count": 2, "meaning": "An output differs.",
-        "remedy": "Compare the exported model with the original.",
-    }  # fmt: skip
-    return base | changes
-
-
-def report(text: str = "plain", **changes: Any) -> dict[str, Any]:
-    job = {
-        "kind": "run", "model": text, "ending": "crash", "cause": text, "stage": "schema", "attempts": 1,
-        "wall_ms": 12.0, "cpu_ms": 7.0, "peak_memory_bytes": 3 << 20, "load_ms": None, "run_ms": None,
-        "resource_profile": {
-            "seconds": [0.05, 0.6, 1.2], "bytes_used": [3 << 20, 71 << 20, 5 << 20], "threads": 2,
-            "minor_faults": 1234, "major_faults": 0,
-        },
-    }  # fmt: skip
-    model = {
-        "name": text, "file": text, "seen_by": "runtime", "ir_version": 8, "opsets": {text: 13}, "nodes": 3,
-        "inputs": [{"name": text, "type": "tensor", "dtype": text, "shape": [text, 4]}],
-        "outputs": [{"name": text, "type": "tensor", "dtype": "float32", "shape": None}],
-        "operators": [{"domain": text, "op_type": text, "count": 1}], "placement": {text: 3},
-    }  # fmt: skip
-    row = {
-        "model": text, "output": text, "set": text, "against": "golden", "comparable": False, "note": text, "n": 0,
-        "exceeding": 0, "max_abs": "inf", "max_rel": 0.0, "rtol": 0.0, "atol": 1e-6, "bit_exact": False,
-    }  # fmt: skip
-    base = {
-        "verdict": "rejected", "reason": text, "submission": "20261129t151700123-1a2b3c4d", "team": "mosaic",
-        "judged_at": "2026-11-29T15:17:00Z", "bundle_id": "mosaic/evidence", "bundle_version": "1.4.0",
-        "bundle_digest": "12" * 32, "policy": "default", "policy_digest": "34" * 32, "contract_digest": None,
-        "profile": "cpu", "runtime": {text: text}, "findings": [finding(where=text, message=text)],
-        "withheld_findings": 0, "inferred": [text],
-        "walls": {"seccomp": "enforced", "memory_cgroup": "unavailable"},
-        "wall_notes": {"memory_cgroup": text}, "timings_ms": {"seal": 3.6, "run": 33.0},
-        "resources": {"peak_memory_bytes": 71 << 20, "cpu_ms": 15.0, "jobs": [job]}, "models": [model],
-        "parity": [row], "files": [{"path": text, "sha256": "ab" * 32, "size": 1}], "ledger": "unanchored",
-    }  # fmt: skip
-    return base | changes
 
 
 def terminal(made: dict[str, Any], *, encoding: str = "utf-8", **options: bool) -> str:

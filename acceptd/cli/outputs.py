@@ -1,0 +1,146 @@
+"""Every way in which text of a submitter leaves acceptd, in one table, so that one test can go through them all.
+
+A command or report that prints such text has its entry here; a test compares this table with the modules that
+print or write, so that a new output cannot be forgotten.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from rich.console import Console
+
+from acceptd.cli import check, common, status
+from acceptd.record.canonical import canonical, plain
+from acceptd.record.queue import Submission
+from acceptd.report import html, junit, sarif, terminal
+from acceptd.report.document import for_team
+from acceptd.report.escape import line
+from acceptd.report.logs import processors
+from acceptd.verdicts import recorded_findings
+
+Report = Mapping[str, Any]
+Form = Literal["line", "lines", "json", "record", "xml", "html"]
+
+
+@dataclass(frozen=True, slots=True)
+class Channel:
+    """One output: ``render`` makes its bytes from a report whose every text may be hostile.
+
+    ``form`` says how the result is read: in a ``json`` the bytes are printable, and names stand as they are
+    once it is decoded; in a ``record`` they are printable then too. ``modules`` print or write through it.
+    """
+
+    name: str
+    form: Form
+    render: Callable[[Report], bytes]
+    modules: tuple[str, ...]
+
+
+def _screen(draw: Callable[[Console], None], width: int = 80) -> bytes:
+    raw = io.BytesIO()
+    with io.TextIOWrapper(raw, encoding="utf-8", errors="strict", write_through=True) as stream:
+        draw(Console(file=stream, width=width, color_system=None, highlight=False, markup=False, emoji=False))
+        return raw.getvalue()
+
+
+def _log(report: Report, *, as_json: bool) -> bytes:
+    finding = report["findings"][0] if report["findings"] else {}
+    event: Any = {"event": "judged", "reason": report["reason"], "finding": dict(finding), "level": "info"}
+    for processor in processors(as_json=as_json)[-2:]:  # what comes before adds the time and the context
+        event = processor(None, "info", event)
+    return str(event).encode("ascii", "backslashreplace") + b"\n"
+
+
+def _row(report: Report) -> Submission:
+    return Submission(
+        id=str(report["submission"]),
+        team=str(report["team"]),
+        name=str(report["reason"]),
+        path="",
+        kind="directory",
+        uid=None,
+        state="judged",
+        working=None,
+        received_at="",
+        updated_at="",
+        bundle_digest=None,
+        model=None,
+        data={"verdict": report["verdict"]},
+    )
+
+
+CHANNELS: Final = (
+    Channel(
+        "terminal: a verdict",
+        "lines",
+        lambda report: _screen(lambda out: terminal.print_verdict(out, report, every_finding=True)),
+        ("acceptd.report.terminal", "acceptd.cli.check", "acceptd.cli.report", "acceptd.cli.submit"),
+    ),
+    Channel(
+        "terminal: one line of a suite",
+        "line",
+        lambda report: terminal.one_line(report).encode() + b"\n",
+        ("acceptd.report.terminal", "acceptd.cli.check"),
+    ),
+    Channel(
+        "terminal: the queue",
+        "lines",
+        lambda report: _screen(lambda out: out.print(status.submissions([_row(report)]))),
+        ("acceptd.cli.status",),
+    ),
+    Channel(
+        "terminal: an error",
+        "line",
+        lambda report: common.one_line(str(report["reason"])).encode() + b"\n",
+        ("acceptd.cli.common", "acceptd.cli.main"),
+    ),
+    Channel(
+        "terminal: ledger and releases",
+        "line",
+        lambda report: line(report["reason"]).encode() + b"\n",
+        ("acceptd.cli.ledger", "acceptd.cli.release", "acceptd.cli.doctor"),
+    ),
+    Channel(
+        "log: text",
+        "line",
+        lambda report: _log(report, as_json=False),
+        ("acceptd.report.logs", "acceptd.cli.daemon"),
+    ),
+    Channel("log: JSON", "record", lambda report: _log(report, as_json=True), ("acceptd.report.logs",)),
+    Channel("check --json, --jsonl", "json", check.json_line, ("acceptd.cli.check", "acceptd.cli.report")),
+    Channel(
+        "outbox: verdict.json",
+        "json",
+        lambda report: check.json_line(for_team(report)),
+        ("acceptd.report.outbox", "acceptd.cli.submit"),
+    ),
+    Channel(
+        "outbox: report.html",
+        "html",
+        lambda report: html.render(report).encode(),
+        ("acceptd.report.html", "acceptd.report.outbox", "acceptd.cli.report"),
+    ),
+    Channel(
+        "SARIF",
+        "record",
+        lambda report: check.json_line(sarif.render([(str(report["reason"]), report)])),
+        ("acceptd.report.sarif", "acceptd.cli.check", "acceptd.cli.report"),
+    ),
+    Channel(
+        "JUnit",
+        "xml",
+        lambda report: junit.render([(str(report["reason"]), report)]),
+        ("acceptd.report.junit", "acceptd.cli.check", "acceptd.cli.report"),
+    ),
+    Channel(
+        "ledger: findings of a verdict",
+        "record",
+        lambda report: canonical(plain(recorded_findings(report))) + b"\n",
+        ("acceptd.verdicts", "acceptd.cli.ledger"),
+    ),
+)
+"""All of them."""

@@ -1,0 +1,144 @@
+"""Public references that explain why a finding matters: standards, specifications, advisories, papers.
+
+Only what exists and was looked up stands here. ``docs/findings.md``, ``policy explain`` and SARIF name them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """``id`` is how people cite it (``CWE-22``, ``CVE-2022-25882``, ``RFC 3986``); ``url`` where it stands."""
+
+    id: str
+    title: str
+    url: str
+
+
+_CWE: Final = {
+    20: "Improper Input Validation",
+    22: "Improper Limitation of a Pathname to a Restricted Directory ('Path Traversal')",
+    42: "Path Equivalence: 'filename.' (Trailing Dot)",
+    59: "Improper Link Resolution Before File Access ('Link Following')",
+    62: "UNIX Hard Link",
+    67: "Improper Handling of Windows Device Names",
+    73: "External Control of File Name or Path",
+    117: "Improper Output Neutralization for Logs",
+    119: "Improper Restriction of Operations within the Bounds of a Memory Buffer",
+    125: "Out-of-bounds Read",
+    130: "Improper Handling of Length Parameter Inconsistency",
+    150: "Improper Neutralization of Escape, Meta, or Control Sequences",
+    158: "Improper Neutralization of Null Byte or NUL Character",
+    176: "Improper Handling of Unicode Encoding",
+    178: "Improper Handling of Case Sensitivity",
+    190: "Integer Overflow or Wraparound",
+    200: "Exposure of Sensitive Information to an Unauthorized Actor",
+    250: "Execution with Unnecessary Privileges",
+    330: "Use of Insufficiently Random Values",
+    345: "Insufficient Verification of Data Authenticity",
+    353: "Missing Support for Integrity Check",
+    354: "Improper Validation of Integrity Check Value",
+    367: "Time-of-check Time-of-use (TOCTOU) Race Condition",
+    369: "Divide By Zero",
+    400: "Uncontrolled Resource Consumption",
+    409: "Improper Handling of Highly Compressed Data (Data Amplification)",
+    436: "Interpretation Conflict",
+    494: "Download of Code Without Integrity Check",
+    502: "Deserialization of Untrusted Data",
+    506: "Embedded Malicious Code",
+    653: "Improper Isolation or Compartmentalization",
+    674: "Uncontrolled Recursion",
+    682: "Incorrect Calculation",
+    693: "Protection Mechanism Failure",
+    732: "Incorrect Permission Assignment for Critical Resource",
+    754: "Improper Check for Unusual or Exceptional Conditions",
+    770: "Allocation of Resources Without Limits or Throttling",
+    789: "Memory Allocation with Excessive Size Value",
+    834: "Excessive Iteration",
+    835: "Loop with Unreachable Exit Condition ('Infinite Loop')",
+    843: "Access of Resource Using Incompatible Type ('Type Confusion')",
+    862: "Missing Authorization",
+    912: "Hidden Functionality",
+    918: "Server-Side Request Forgery (SSRF)",
+    1284: "Improper Validation of Specified Quantity in Input",
+    1286: "Improper Validation of Syntactic Correctness of Input",
+    1287: "Improper Validation of Specified Type of Input",
+    1357: "Reliance on Insufficiently Trustworthy Component",
+}
+_CVE: Final = {
+    "CVE-2007-4559": "Python tarfile: directory traversal on extraction",
+    "CVE-2019-9674": "Python zipfile: denial of service by a zip bomb",
+    "CVE-2021-42574": "Unicode bidirectional text hides what a reviewer reads (Trojan Source)",
+    "CVE-2022-25882": "onnx before 1.13: external data outside the model's directory",
+    "CVE-2024-27318": "onnx: the check of external data paths is bypassed",
+    "CVE-2026-27489": "onnx before 1.21: external data through a symbolic link in a parent directory",
+    "CVE-2026-34445": "onnx before 1.21: keys of external data overwrite attributes of the reader",
+    "CVE-2026-34446": "onnx before 1.21: external data through a hard link",
+    "CVE-2026-34447": "onnx before 1.21: external data through a symbolic link",
+}
+_OTHER: Final = {
+    "ONNX IR": ("Open Neural Network Exchange IR specification", "https://onnx.ai/onnx/repo-docs/IR.html"),
+    "ONNX versioning": ("ONNX Versioning", "https://onnx.ai/onnx/repo-docs/Versioning.html"),
+    "ONNX external data": ("ONNX External Data", "https://onnx.ai/onnx/repo-docs/ExternalData.html"),
+    "ONNX operators": ("ONNX operators", "https://onnx.ai/onnx/operators/"),
+    "ORT execution providers": (
+        "ONNX Runtime Execution Providers",
+        "https://onnxruntime.ai/docs/execution-providers/",
+    ),
+    "ORT reduced operators": (
+        "ONNX Runtime reduced operator config file",
+        "https://onnxruntime.ai/docs/reference/operators/reduced-operator-config-file.html",
+    ),
+    "Protobuf encoding": (
+        "Protocol Buffers: encoding of messages",
+        "https://protobuf.dev/programming-guides/encoding/",
+    ),
+    "TOML 1.0": ("TOML v1.0.0", "https://toml.io/en/v1.0.0"),
+    "RFC 3986": ("Uniform Resource Identifier (URI): Generic Syntax", "https://www.rfc-editor.org/rfc/rfc3986"),
+    "RFC 3629": (
+        "UTF-8, a transformation format of ISO 10646",
+        "https://www.rfc-editor.org/rfc/rfc3629",
+    ),
+    "UAX 15": ("Unicode Normalization Forms", "https://www.unicode.org/reports/tr15/"),
+    "UTS 39": ("Unicode Security Mechanisms", "https://www.unicode.org/reports/tr39/"),
+    "Fifield 2019": ("A better zip bomb (USENIX WOOT 2019)", "https://www.bamsoftware.com/hacks/zipbomb/"),
+    "arXiv:1708.06733": (
+        "Gu et al.: BadNets: Identifying Vulnerabilities in the Machine Learning Model Supply Chain",
+        "https://arxiv.org/abs/1708.06733",
+    ),
+    "arXiv:2006.03463": (
+        "Shumailov et al.: Sponge Examples: Energy-Latency Attacks on Neural Networks",
+        "https://arxiv.org/abs/2006.03463",
+    ),
+    "arXiv:2107.08590": (
+        "Wang et al.: EvilModel: Hiding Malware Inside of Neural Network Models",
+        "https://arxiv.org/abs/2107.08590",
+    ),
+    "arXiv:2206.07840": (
+        "Bober-Irizar et al.: Architectural Backdoors in Neural Networks",
+        "https://arxiv.org/abs/2206.07840",
+    ),
+    "arXiv:2210.00108": (
+        "Clifford et al.: ImpNet: Imperceptible and blackbox-undetectable backdoors in compiled neural networks",
+        "https://arxiv.org/abs/2210.00108",
+    ),
+    "arXiv:2511.00664": (
+        "ShadowLogic: Backdoors in Any Whitebox LLM (a backdoor in an ONNX graph)",
+        "https://arxiv.org/abs/2511.00664",
+    ),
+}
+
+REFERENCES: Final[Mapping[str, Reference]] = MappingProxyType(
+    {
+        f"CWE-{number}": Reference(f"CWE-{number}", title, f"https://cwe.mitre.org/data/definitions/{number}.html")
+        for number, title in _CWE.items()
+    }
+    | {name: Reference(name, title, f"https://nvd.nist.gov/vuln/detail/{name}") for name, title in _CVE.items()}
+    | {name: Reference(name, title, url) for name, (title, url) in _OTHER.items()}
+)
+"""By id."""

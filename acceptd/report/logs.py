@@ -1,0 +1,56 @@
+"""The daemon's log: every value is one printable line: no text drives a terminal or forges a line of the log.
+
+Both renderers of structlog print strings as they are: an escape sequence would reach the terminal, and a
+line break would begin a line that looks like the daemon's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping
+from typing import Any, Final
+
+import structlog
+from structlog.typing import Processor
+
+from acceptd.report.escape import line
+
+_LONGEST: Final = 2000
+_DEEPEST: Final = 12
+
+
+def processors(*, as_json: bool) -> list[Processor]:
+    """Return the chain for structlog: context, level, time, traceback, escapes, renderer."""
+    last: Processor = (
+        structlog.processors.JSONRenderer(ensure_ascii=True)
+        if as_json
+        else structlog.dev.ConsoleRenderer(colors=False)
+    )
+    return [
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.dict_tracebacks if as_json else structlog.processors.format_exc_info,
+        escape_event,
+        last,
+    ]
+
+
+def escape_event(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Escape all text of an event, keys too. A formatted traceback keeps its lines, each marked as part of it."""
+    result: MutableMapping[str, Any] = {}
+    for key, value in event.items():
+        if key == "exception" and isinstance(value, str):
+            result[key] = "\n".join(f"  | {line(one, _LONGEST)}" for one in value.split("\n"))
+        else:
+            result[line(key, 200)] = _safe(value, 0)
+    return result
+
+
+def _safe(value: Any, depth: int) -> Any:
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    if depth < _DEEPEST and isinstance(value, dict):
+        return {line(key, 200): _safe(item, depth + 1) for key, item in value.items()}
+    if depth < _DEEPEST and isinstance(value, list | tuple):
+        return [_safe(item, depth + 1) for item in value]
+    return line(value, _LONGEST)
