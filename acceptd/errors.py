@@ -119,3 +119,7 @@ class ProviderUnavailableError(LoaderError):
 
 class RuntimeRefusedError(LoaderError):
     """The onnxruntime of this process cannot load or run the release as it was accepted."""
+
+
+class RuntimeMismatchError(LoaderError):
+    """The onnxruntime of this process, or a library of it, is not the one that the release pins."""

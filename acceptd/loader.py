@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,14 +36,18 @@ class OpenRelease(Verified):
 
     __slots__ = ()
 
-    def session(self, model: str | None = None) -> Session:
+    def session(
+        self, model: str | None = None, *, custom_operators: Sequence[str | os.PathLike[str]] = ()
+    ) -> Session:
         """Return an onnxruntime session on the verified file, with the accepted options and no others.
 
-        Raises ProviderUnavailableError, RuntimeRefusedError, DigestMismatchError (changed since it was hashed).
+        ``custom_operators`` are the paths of the custom-operator libraries that the model was accepted with;
+        a release gives their digests, never a path. Raises ProviderUnavailableError, RuntimeRefusedError,
+        RuntimeMismatchError (not the pinned runtime), DigestMismatchError (changed since it was hashed).
         """
         from acceptd.loader_session import Session
 
-        return Session(self, model)
+        return Session(self, model, custom_operators)
 
 
 def open_release(

@@ -13,18 +13,18 @@ import json
 import os
 import platform
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
-from pathlib import Path
 from typing import Any, Final
 
+from acceptd import loader_pins
 from acceptd.errors import (
     InvalidInputError,
     InvalidOutputError,
-    MalformedError,
     ProviderUnavailableError,
     RuntimeRefusedError,
 )
+from acceptd.loader_options import Options, register
 from acceptd.release.interface import (
     SUPPORTED,
     Bound,
@@ -37,21 +37,10 @@ from acceptd.release.interface import (
 )
 from acceptd.release.opened import Verified
 from acceptd.release.receipt import Receipt, make_receipt, tensor_digest
+from acceptd.runtime import cpu
 
-CPU: Final = "CPUExecutionProvider"
 SUM_TOLERANCE: Final = Fraction(1, 10_000)
 _RUNTIME_NAMES: Final = {"float32": "float", "float64": "double"}
-_LEVELS: Final = {
-    "disable": "ORT_DISABLE_ALL",
-    "basic": "ORT_ENABLE_BASIC",
-    "extended": "ORT_ENABLE_EXTENDED",
-    "all": "ORT_ENABLE_ALL",
-}
-_FIXED: Final = {
-    "session.load_model_format": "ONNX",  # else bytes that look like ORT's own format meet another parser
-    "session.intra_op.allow_spinning": "0",
-    "session.inter_op.allow_spinning": "0",
-}
 
 
 class Session:
@@ -61,7 +50,12 @@ class Session:
     ``used_cpu_fallback`` says whether the accepted fallback to the CPU was taken.
     """
 
-    def __init__(self, release: Verified, model: str | None = None) -> None:
+    def __init__(
+        self,
+        release: Verified,
+        model: str | None = None,
+        custom_operators: Sequence[str | os.PathLike[str]] = (),
+    ) -> None:
         table = release.model(model)
         self.release = release
         self.model = str(table.get("name"))
@@ -76,23 +70,27 @@ class Session:
                 raise RuntimeRefusedError(
                     f"{spec.name!r}: an input of type {spec.type} is not supported by this loader"
                 )
+        options = Options(release.options)
+        operators = loader_pins.operator_paths(options, custom_operators)
         runtime = _import_runtime()
-        options = _Options(release.options)
+        loader_pins.check(options, runtime)
         self.requested_provider = options.providers[0]
-        self.selected_provider, providers = _choose(runtime, options)
+        self.selected_provider, providers = options.choose(runtime)
         self.used_cpu_fallback = self.selected_provider != self.requested_provider
         self._options = options
         path = release.file(str(table.get("file")))
+        built = options.build(runtime, self.selected_provider)
+        register(built, operators)
         try:
-            self._session = runtime.InferenceSession(
-                str(path), sess_options=options.build(runtime, self.selected_provider), providers=providers
-            )
+            self._session = runtime.InferenceSession(str(path), sess_options=built, providers=providers)
         except Exception as error:  # onnxruntime's own exceptions share no public base
             raise RuntimeRefusedError(f"onnxruntime cannot load {path.name}: {str(error)[:300]}") from error
         if self._session.get_providers()[0] != self.selected_provider:
             raise ProviderUnavailableError(
                 f"{self.selected_provider} was requested, onnxruntime took {self._session.get_providers()[0]}"
             )
+        loader_pins.check_operators(options, operators)
+        loader_pins.check(options, runtime)  # providers load their libraries with the first session
         self._discover()
         release.recheck()
 
@@ -147,7 +145,8 @@ class Session:
             "machine": platform.machine(),
             "onnxruntime": runtime.__version__,
             "build": str(runtime.get_build_info())[:2000],
-            "libraries": _libraries(str(Path(runtime.__file__).parent / "capi")),
+            "libraries": loader_pins.own_libraries(runtime),
+            "cpu_class": cpu.host(),
             "numpy": numpy.__version__,
             "requested_provider": self.requested_provider,
             "selected_provider": self.selected_provider,
@@ -199,45 +198,6 @@ class Outputs(Mapping[str, Any]):
         )
 
 
-class _Options:
-    """The accepted session options of a release; a missing or odd member is refused, not guessed."""
-
-    def __init__(self, document: Mapping[str, Any]) -> None:
-        try:
-            self.providers = [str(provider) for provider in document["providers"]]
-            self.fallback = document["allow_cpu_fallback"] is True
-            self.intra, self.inter = int(document["intra_op_threads"]), int(document["inter_op_threads"])
-            self.level = _LEVELS[document["optimisation"]]
-            self.entries = {**{str(k): str(v) for k, v in document["session_entries"].items()}, **_FIXED}
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise MalformedError(f"the release's session options are not usable: {error!r}") from error
-        if not self.providers or self.intra < 1 or self.inter < 1:
-            raise MalformedError("the release's session options name no provider or no thread")
-
-    def document(self) -> dict[str, Any]:
-        return {
-            "intra_op_threads": self.intra,
-            "inter_op_threads": self.inter,
-            "optimisation": self.level,
-            "entries": dict(self.entries),
-        }
-
-    def build(self, runtime: Any, selected: str) -> Any:
-        options = runtime.SessionOptions()
-        options.intra_op_num_threads, options.inter_op_num_threads = self.intra, self.inter
-        options.graph_optimization_level = getattr(runtime.GraphOptimizationLevel, self.level)
-        options.enable_cpu_mem_arena = False
-        options.enable_mem_pattern = False
-        options.enable_profiling = False
-        options.log_severity_level = 3
-        entries = dict(self.entries)
-        if selected != CPU and not self.fallback:
-            entries["session.disable_cpu_ep_fallback"] = "1"
-        for key, value in entries.items():
-            options.add_session_config_entry(key, value)
-        return options
-
-
 def _agrees(spec: Spec, found: list[Any]) -> bool:
     """Say whether every number in the runtime's shape is the declared one; ``?`` promises nothing."""
     if spec.shape is None or not found:  # an unknown rank reads as an empty shape
@@ -245,22 +205,6 @@ def _agrees(spec: Spec, found: list[Any]) -> bool:
     pairs = zip(spec.shape, found, strict=False)
     return len(found) == len(spec.shape) and all(
         declared == "?" or declared == size for declared, size in pairs if isinstance(size, int)
-    )
-
-
-def _choose(runtime: Any, options: _Options) -> tuple[str, list[str]]:
-    """Return the provider that will run and the explicit list (never onnxruntime's default list)."""
-    available = set(runtime.get_available_providers())
-    requested = options.providers[0]
-    if requested in available:
-        listed = [provider for provider in options.providers if provider in available]
-        if options.fallback and CPU in available and CPU not in listed:
-            listed.append(CPU)
-        return requested, listed
-    if options.fallback and CPU in available:
-        return CPU, [CPU]
-    raise ProviderUnavailableError(
-        f"{requested} is not available here ({', '.join(sorted(available))}) and no fallback was accepted"
     )
 
 
@@ -283,15 +227,6 @@ def _numpy() -> Any:
     import numpy
 
     return numpy
-
-
-@functools.lru_cache(maxsize=4)
-def _libraries(folder: str) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for path in sorted(Path(folder).glob("*.so*")):
-        with path.open("rb") as file:
-            found[path.name] = hashlib.file_digest(file, "sha256").hexdigest()
-    return found
 
 
 def _judged(spec: Spec, value: object, dims: Mapping[str, tuple[int, int]], bound: Bound) -> object:

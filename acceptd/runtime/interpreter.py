@@ -158,7 +158,7 @@ def _described(path: str, found_json: str, _stamps: tuple[int, ...]) -> Interpre
                 f"{path}: the interpreter has no {name}", remedy=f"install {name} in its environment"
             )
         used.append(directory)
-    providers = {one for place in places for one in _providers(place)}
+    providers = {one for place in places for one in distributions(place)}
     if len(providers) > 1:
         names = ", ".join(sorted(f"{name} {version}" for name, version in providers))
         raise ConfigError(
@@ -182,7 +182,7 @@ def _module(directory: str, name: str) -> bool:
     return os.path.isfile(os.path.join(directory, name, "__init__.py"))
 
 
-def _providers(directory: str) -> list[tuple[str, str]]:
+def distributions(directory: str) -> list[tuple[str, str]]:
     """Return (name, version) of the distributions in ``directory`` whose RECORD lists onnxruntime's own module."""
     found = []
     for record in Path(directory).glob("*.dist-info/RECORD"):

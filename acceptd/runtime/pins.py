@@ -2,8 +2,9 @@
 
 A pin means two things (``docs/decisions``). In the cell (:func:`differences`) the pins are the whole list: every
 mapped library stands in it, with its digest. In a production process (:func:`foreign`), which maps libraries
-of its own, every library of a pinned name has the pinned digest, and those of onnxruntime's package are the
-whole list.
+of its own, every library of a pinned name has a pinned digest, and those of onnxruntime's package are the
+whole list. There a name counts without its version (``libstdc++.so.6`` is ``libstdc++.so.6.0.30``): who plants a
+library for LD_LIBRARY_PATH names it as it is asked for.
 """
 
 from __future__ import annotations
@@ -46,6 +47,11 @@ def basename(path: str) -> str:
     return path.removesuffix(" (deleted)").rpartition("/")[2]
 
 
+def stem(name: str) -> str:
+    """Return a library's name without the version behind ``.so``."""
+    return name.partition(".so")[0]
+
+
 def differences(
     pinned: Mapping[str, str], found: Sequence[Library], version_pin: str, version_found: str
 ) -> tuple[Difference, ...]:
@@ -56,8 +62,12 @@ def differences(
     """
     result = set(_versions(version_pin, version_found))
     if pinned:
-        result |= set(_digests(pinned, found))
-        result |= {_stranger(one) for one in found if basename(one.path) not in pinned}
+        for one in found:
+            name = basename(one.path)
+            if name not in pinned:
+                result.add(_stranger(one))
+            elif pinned[name] != one.sha256:
+                result.add(Difference(LIBRARY, name, "other-digest", pinned[name], one.sha256))
         names = {basename(one.path) for one in found}
         result |= {
             Difference(LIBRARY, name, "not-mapped", sha256, "")
@@ -79,11 +89,18 @@ def foreign(
     What is pinned and not mapped is no difference: a library may be loaded later, and is then looked at.
     """
     result = set(_versions(version_pin, version_found))
-    if pinned:
-        result |= set(_digests(pinned, found))
-        result |= {
-            _stranger(one) for one in found if of_runtime(one.path, package) and basename(one.path) not in pinned
-        }
+    stems: dict[str, list[str]] = {}
+    for name, sha256 in sorted(pinned.items()):
+        stems.setdefault(stem(name), []).append(sha256)
+    for one in found if pinned else ():
+        name = basename(one.path)
+        known = stems.get(stem(name), [])
+        if one.sha256 in known:
+            continue
+        if known:
+            result.add(Difference(LIBRARY, name, "other-digest", pinned.get(name, known[0]), one.sha256))
+        elif of_runtime(one.path, package):
+            result.add(_stranger(one))
     return tuple(sorted(result))
 
 
@@ -95,13 +112,6 @@ def of_runtime(path: str, package: str) -> bool:
 
 def _versions(pin: str, found: str) -> Iterable[Difference]:
     return [Difference(VERSION, "onnxruntime", "other-version", pin, found)] if pin and pin != found else []
-
-
-def _digests(pinned: Mapping[str, str], found: Sequence[Library]) -> Iterable[Difference]:
-    for one in found:
-        name = basename(one.path)
-        if name in pinned and pinned[name] != one.sha256:
-            yield Difference(LIBRARY, name, "other-digest", pinned[name], one.sha256)
 
 
 def _stranger(one: Library) -> Difference:

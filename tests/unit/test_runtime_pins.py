@@ -70,6 +70,18 @@ def test_a_neighbour_with_a_longer_name_is_not_the_package() -> None:
     assert of_runtime("/venv/onnxruntime/capi/x.so", PACKAGE + "/")
 
 
+def test_a_planted_library_goes_by_the_name_that_is_asked_for() -> None:
+    pins = {"libstdc++.so.6.0.30": A, "libssl.so.1.1": A, "libssl.so.3": B}
+    planted = Library("/tmp/planted/libstdc++.so.6", C, 1)
+    assert kinds(foreign(pins, [planted], PACKAGE, "", "")) == [(LIBRARY, "libstdc++.so.6", "other-digest")]
+    linked = [
+        Library("/lib/libstdc++.so.6", A, 1),
+        Library("/lib/libssl.so.3", B, 1),
+        Library("/lib/libss.so", C, 1),
+    ]
+    assert foreign(pins, linked, PACKAGE, "", "") == ()
+
+
 def test_a_removed_file_keeps_its_name() -> None:
     gone = Library("/venv/onnxruntime/capi/libonnxruntime.so.1.32.0 (deleted)", C, 1)
     assert kinds(foreign(PINS, [gone], PACKAGE, "", "")) == [(LIBRARY, "libonnxruntime.so.1.32.0", "other-digest")]

@@ -1,0 +1,176 @@
+"""The loader's look at its own process: is the onnxruntime that is mapped here the one that was accepted?
+
+Everything is read from ``/proc/self/maps``, from the files that are really mapped, whatever brought them in:
+LD_LIBRARY_PATH, LD_PRELOAD, PYTHONPATH or the working directory. Digests are kept for as long as a file does not
+change, so a process hashes each library once. Standard library only.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from acceptd.errors import RuntimeMismatchError
+from acceptd.loader_options import Options
+from acceptd.runtime.facts import Library
+from acceptd.runtime.interpreter import distributions
+from acceptd.runtime.libraries import digests
+from acceptd.runtime.pins import LIBRARY, Difference, basename, foreign, of_runtime, stem
+
+_MODULE: Final = "onnxruntime_pybind11_state"
+"""The extension module that is onnxruntime in every wheel."""
+_GONE: Final = "(removed or replaced since it was mapped)"
+
+
+def check(options: Options, runtime: Any) -> None:
+    """Raise RuntimeMismatchError unless this process runs what the release pins; without pins, nothing.
+
+    Call it once onnxruntime is imported, and again when a session exists: providers load their libraries late.
+    """
+    one_distribution(os.path.dirname(os.path.dirname(os.path.realpath(runtime.__file__))))
+    if not options.libraries and not options.version:
+        return
+    found: Sequence[Library] = ()
+    package = os.path.dirname(os.path.realpath(runtime.__file__))
+    extra: list[Difference] = []
+    if options.libraries:
+        stems = {stem(name) for name in options.libraries}
+        lent = _preloaded()
+
+        def wanted(path: str) -> bool:
+            name = basename(path)
+            return stem(name) in stems or name in lent or of_runtime(path, package)
+
+        found = mapped_here(wanted)
+        pinned = {*options.libraries.values(), *(one.sha256 for one in options.operators)}
+        for one in found:
+            if basename(one.path) in lent and one.sha256 not in pinned:
+                extra.append(Difference(LIBRARY, basename(one.path), "not-pinned", "", one.sha256))
+        if not any(_MODULE in basename(one.path) for one in found):
+            extra.append(Difference(LIBRARY, _MODULE, "not-mapped", "", ""))
+    pins = options.libraries | {one.name: one.sha256 for one in options.operators if options.libraries}
+    version = str(getattr(runtime, "__version__", ""))
+    found_all = (*foreign(pins, found, package, options.version, version), *extra)
+    if found_all:
+        more = f" (and {len(found_all) - 1} more)" if len(found_all) > 1 else ""
+        raise RuntimeMismatchError(
+            f"this process does not run the runtime that was accepted: {found_all[0].sentence()}{more}"
+        )
+
+
+def own_libraries(runtime: Any) -> dict[str, str]:
+    """Return the digests of onnxruntime's own mapped libraries by file name."""
+    package = os.path.dirname(os.path.realpath(runtime.__file__))
+    return {basename(one.path): one.sha256 for one in mapped_here(lambda path: of_runtime(path, package))}
+
+
+def one_distribution(directory: str) -> None:
+    """Raise RuntimeMismatchError where several installed distributions provide the module ``onnxruntime``.
+
+    They write into one directory: what is there is then a mixture of both, whatever either is called.
+    """
+    try:
+        names = _distributions(directory, os.stat(directory).st_mtime_ns)
+    except OSError as error:
+        raise RuntimeMismatchError(f"{directory}: {error.strerror}") from error
+    if len(names) > 1:
+        raise RuntimeMismatchError(
+            f"several installed distributions provide onnxruntime: {', '.join(names)}; keep one of them"
+        )
+
+
+@functools.lru_cache(maxsize=16)
+def _distributions(directory: str, _changed: int) -> tuple[str, ...]:
+    return tuple(sorted(f"{name} {version}" for name, version in distributions(directory)))
+
+
+def mapped_here(wanted: Callable[[str], bool]) -> list[Library]:
+    """Return the executable file mappings of this process that are ``wanted`` by path, each hashed.
+
+    One whose file was removed or replaced since has no digest but words that equal none.
+    """
+    found = []
+    for path, inode in sorted(_mappings()):
+        if not wanted(path):
+            continue
+        try:
+            if os.stat(path).st_ino != inode:
+                raise OSError(116, _GONE)
+            found += digests([path])
+        except OSError:
+            found.append(Library(path, _GONE, 0))
+    return found
+
+
+def _mappings() -> Iterator[tuple[str, int]]:
+    """Yield (path, inode) of each executable file mapping (proc_pid_maps(5)), some more than once."""
+    try:
+        text = Path("/proc/self/maps").read_bytes()
+    except OSError as error:
+        raise RuntimeMismatchError("/proc/self/maps cannot be read: the pins cannot be checked here") from error
+    seen = set()
+    for line in os.fsdecode(text).splitlines():
+        fields = line.split(None, 5)
+        if len(fields) == 6 and "x" in fields[1] and fields[5].startswith("/"):
+            seen.add((fields[5].replace("\\012", "\n"), int(fields[4])))
+    yield from seen
+
+
+def _preloaded() -> frozenset[str]:
+    """Return the file names that LD_PRELOAD and LD_AUDIT named when this process was started (ld.so(8))."""
+    try:
+        raw = Path("/proc/self/environ").read_bytes().split(b"\0")
+    except OSError:
+        raw = [os.fsencode(f"{key}={value}") for key, value in os.environ.items()]
+    names = set()
+    for item in raw:
+        key, _, value = os.fsdecode(item).partition("=")
+        if key in {"LD_PRELOAD", "LD_AUDIT"}:
+            for path in value.replace(":", " ").split():
+                names |= {basename(path), basename(os.path.realpath(path))}
+    return frozenset(names - {""})
+
+
+def operator_paths(options: Options, given: Sequence[str | os.PathLike[str]]) -> dict[str, str]:
+    """Return where the accepted custom-operator libraries lie: file name in the release to real path.
+
+    ``given`` are the caller's paths; a release never says where to load code from. Raises
+    RuntimeMismatchError: one that was accepted is missing among them, one of them was not accepted, or its
+    bytes are not the accepted ones.
+    """
+    accepted = {one.sha256: one for one in options.operators}
+    found: dict[str, str] = {}
+    for item in given:
+        path = os.path.realpath(item)
+        try:
+            (library,) = digests([path])
+        except OSError as error:
+            raise RuntimeMismatchError(f"custom operators {path}: {error.strerror}") from error
+        known = accepted.get(library.sha256)
+        if known is None:
+            wanted = ", ".join(f"{one.name} {one.sha256}" for one in options.operators) or "none"
+            raise RuntimeMismatchError(
+                f"custom operators {path} has the SHA-256 {library.sha256}; accepted: {wanted}"
+            )
+        found[known.name] = path
+    missing = [one.name for one in options.operators if one.name not in found]
+    if missing:
+        raise RuntimeMismatchError(
+            f"the release needs the custom operators {', '.join(missing)}: give their paths as custom_operators="
+        )
+    return found
+
+
+def check_operators(options: Options, paths: Mapping[str, str]) -> None:
+    """Raise RuntimeMismatchError unless the libraries that were loaded have the accepted digests."""
+    if not paths:
+        return
+    real = set(paths.values())
+    loaded = {one.path: one.sha256 for one in mapped_here(lambda path: path.removesuffix(" (deleted)") in real)}
+    wanted = {one.name: one.sha256 for one in options.operators}
+    for name, path in sorted(paths.items()):
+        if loaded.get(path) != wanted[name]:
+            raise RuntimeMismatchError(f"custom operators {path} changed while they were loaded")
