@@ -66,17 +66,31 @@ class ManifestFrame(Evidence):
     document: dict[str, Any]
 
 
+class OpsetImport(Evidence):
+    """One operator set that a model or a function imports, as written, and where it stands first."""
+
+    domain: Text
+    version: Big
+    where: Text
+
+
 class Wire(Evidence):
-    """``inspect``, first phase: facts of the protobuf wire form, before protobuf is touched."""
+    """``inspect``, first phase: facts of the protobuf wire form, before protobuf is touched.
+
+    ``counts`` are messages by the field that holds them (``Graph.node``), over the whole file.
+    """
 
     bytes: Count
     fields: Count
+    messages: Count = 0
     depth: Count
     ir_version: Big | None = None
     graphs: Count = 0
     nodes: Count = 0
     initializers: Count = 0
     functions: Count = 0
+    counts: Annotated[dict[str, Count], Field(max_length=128)] = {}
+    opsets: Annotated[list[OpsetImport], Field(max_length=1024)] = []
     unknown_fields: Count = 0
     unknown_bytes: Count = 0
     metadata_bytes: Count = 0

@@ -178,6 +178,8 @@ class Facts(Evidence):
     unused_domains: Annotated[list[Text], Field(max_length=1024)] = []
     nodes: Count
     scopes: Count
+    counts: Annotated[dict[str, Count], Field(max_length=128)] = {}
+    """Messages by the field that holds them, as protobuf parsed them: the wire form's second reading."""
     subgraph_depth: Count = 0
     """Graphs around the innermost node, the main graph or function not counted."""
     most_node_inputs: Count = 0

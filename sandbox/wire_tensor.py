@@ -7,17 +7,16 @@ a function's attribute it lets a tensor with two value fields pass (measured, on
 
 from __future__ import annotations
 
-import mmap
-import re
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
+from sandbox import wire_text
+from sandbox.wire_read import Buffer as Buffer
+from sandbox.wire_read import MalformedError as MalformedError
+from sandbox.wire_read import Note, Unknown, flat, length_at, narrow, packed, run, signed, tag_at
+from sandbox.wire_read import skip as skip
+from sandbox.wire_read import varint as varint
 from sandbox.wire_schema import TABLES
-
-Buffer = bytes | mmap.mmap
-Note = Callable[[str, int, str], None]
-"""Takes a code, the offset of the place in the file, and a message."""
 
 BITS: Final[dict[int, int | None]] = {
     1: 32, 2: 8, 3: 8, 4: 16, 5: 16, 6: 32, 7: 64, 8: None, 9: 8, 10: 16, 11: 64, 12: 32, 13: 64, 14: 64, 15: 128,
@@ -40,11 +39,9 @@ STRING_TYPE: Final = 8
 EXTERNAL: Final = 1
 MAX_RANK: Final = 4096
 MAX_STEPS: Final = 12_000_000
+MAX_ENTRIES: Final = 64
+"""External data has four keys. Those beyond are counted, not kept."""
 MAX_ELEMENTS: Final = 2**63 - 1
-_VARINT: Final = rb"(?:[\x00-\x7f]|[\x80-\xff]{1,8}[\x00-\x7f]|[\x80-\xff]{9}[\x00\x01])"
-_TOO_LONG: Final = re.compile(rb"[\x80-\xff]{9}[\x02-\xff]")
-"""A varint of more than 64 bits, anywhere in packed numbers."""
-RUNS: Final[dict[int, re.Pattern[bytes]]] = {}
 _VALUE_FIELDS: Final = {
     4: "float_data", 5: "int32_data", 6: "string_data", 7: "int64_data", 9: "raw_data", 10: "double_data",
     11: "uint64_data",
@@ -52,17 +49,12 @@ _VALUE_FIELDS: Final = {
 _KNOWN: Final = TABLES["Tensor"]
 _FLOATS: Final = {4: 4, 10: 8}
 _VARINTS: Final = frozenset({5, 7, 11})
-_FLOATS_PER_ELEMENT: Final = {(4, 1): 1, (4, 14): 2, (10, 11): 1, (10, 15): 2}
-
-
-class MalformedError(Exception):
-    """The bytes are no protobuf message. ``offset`` is where the walk stopped."""
-
-    def __init__(self, code: str, offset: int, message: str) -> None:
-        super().__init__(message)
-        self.code = code
-        self.offset = offset
-        self.message = message
+_PER_ELEMENT: Final = {
+    **{(5, dtype): 1 for dtype in (2, 3, 4, 5, 6, 9, 10, *range(16, 21), 24)},
+    **{(5, dtype): 0 for dtype in (21, 22, 23, 25, 26, 27, 28)},
+    (4, 1): 1, (4, 14): 2, (7, 7): 1, (10, 11): 1, (10, 15): 2, (11, 12): 1, (11, 13): 1,
+}  # fmt: skip
+"""(Value field, type) to numbers per element; 0 where several elements share a number. Any other pair is wrong."""
 
 
 @dataclass(slots=True)
@@ -78,15 +70,25 @@ class TensorRecord:
     entries: list[tuple[bytes, bytes]] = field(default_factory=list)
     value_bytes: dict[int, int] = field(default_factory=dict)
     """Field number to bytes of payload, for each value field that is there."""
-    strings: int = 0
+    numbers: dict[int, int] = field(default_factory=dict)
+    """Field number to how many numbers or strings, for each value field but raw_data."""
     steps: int = 0
+    entry_count: int = 0
+    metadata: int = 0
+    """Entries of metadata_props, and their bytes with those of the documentation."""
+    metadata_bytes: int = 0
+    segments: int = 0
 
     @property
     def elements(self) -> int:
-        """Product of the dimensions; 1 for a scalar."""
+        """Product of the dimensions; 1 for a scalar. Saturates beyond 2**63, where no tensor can be."""
+        if 0 in self.dims:
+            return 0
         total = 1
         for dim in self.dims:
             total *= dim
+            if abs(total) > MAX_ELEMENTS:
+                return total
         return total
 
     def expected_bytes(self) -> int | None:
@@ -95,176 +97,105 @@ class TensorRecord:
         return None if bits is None else (self.elements * bits + 7) // 8
 
 
-def varint(buf: Buffer, pos: int, end: int, note: Note) -> tuple[int, int]:
-    """Return (value, next position). Raises MalformedError beyond ten bytes or the message's end."""
-    value = shift = 0
-    start = pos
-    while pos < end:
-        byte = buf[pos]
-        pos += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            if value >> 64 or (byte == 0 and pos - start > 1):
-                note("wire/overlong-varint", start, f"a number of {pos - start} bytes that has a shorter form")
-            return value & 0xFFFF_FFFF_FFFF_FFFF, pos
-        shift += 7
-        if shift > 63:
-            raise MalformedError("wire/malformed", start, "a number of more than ten bytes")
-    raise MalformedError("wire/truncated", start, "the file or a message ends inside a number")
-
-
-def signed(value: int) -> int:
-    """Return the int64 that a 64-bit varint stands for."""
-    return value - (1 << 64) if value >> 63 else value
-
-
-def skip(buf: Buffer, wire_type: int, pos: int, end: int, note: Note) -> int:
-    """Return the position after a field's value. Groups and illegal wire types are malformed."""
-    start = pos
-    if wire_type == 0:
-        pos = varint(buf, pos, end, note)[1]
-    elif wire_type == 2:
-        length, pos = varint(buf, pos, end, note)
-        pos += length
-    elif wire_type in {1, 5}:
-        pos += 8 if wire_type == 1 else 4
-    elif wire_type in {3, 4}:
-        raise MalformedError("wire/group", start, "a protobuf group")
-    else:
-        raise MalformedError("wire/malformed", start, f"wire type {wire_type} does not exist")
-    if pos > end:
-        raise MalformedError("wire/truncated", start, "a field reaches beyond the end of its message")
-    return pos
-
-
-def entry(buf: Buffer, start: int, stop: int, note: Note) -> tuple[bytes, bytes]:
-    """Return key and value of a StringStringEntryProto."""
-    found = [b"", b""]
-    seen = 0
-    pos = start
-    while pos < stop:
-        here = pos
-        tag, pos = varint(buf, pos, stop, note)
-        if tag in {0x0A, 0x12}:
-            length, pos = varint(buf, pos, stop, note)
-            if pos + length > stop:
-                raise MalformedError("wire/truncated", here, "a text reaches beyond the end of its message")
-            bit = tag >> 3
-            if seen & bit:
-                note("wire/duplicate-field", here, "a key or value stands twice in one entry")
-            seen |= bit
-            found[bit - 1] = text = buf[pos : pos + length]
-            if not text.isascii():
-                utf8(text, here, note)
-            pos += length
-        else:
-            note("wire/unknown-field", here, f"field {tag >> 3} of an entry")
-            if not tag >> 3:
-                raise MalformedError("wire/malformed", here, "field number 0")
-            pos = skip(buf, tag & 7, pos, stop, note)
-    return found[0], found[1]
-
-
-def utf8(text: bytes, offset: int, note: Note) -> None:
-    """Note text that is not valid UTF-8: protobuf's implementations read different strings from it."""
-    try:
-        text.decode()
-    except UnicodeDecodeError:
-        note("wire/invalid-utf8", offset, "text that is not valid UTF-8")
-
-
-def run(buf: Buffer, tag: bytes, width: int, pos: int, end: int) -> tuple[int, int]:
-    """Take a run of equal tags with unpacked numbers; ``pos`` is at the first tag. Returns (count or bytes, next).
-
-    ``width`` is 4 or 8 for fixed numbers, 0 for varints (then the first item is bytes, tags included).
-    """
-    key = int.from_bytes(tag, "little") << 4 | width
-    pattern = RUNS.get(key)
-    if pattern is None:
-        item = _VARINT if width == 0 else b".{%d}" % width
-        pattern = RUNS[key] = re.compile(b"(?:" + re.escape(tag) + item + b")+", re.DOTALL)
-    match = pattern.match(buf, pos, end)
-    if match is None:
-        raise MalformedError("wire/truncated", pos, "the file or a message ends inside a number")
-    size = match.end() - pos
-    return (size if width == 0 else size // (width + len(tag))), match.end()
-
-
-def packed(buf: Buffer, start: int, stop: int) -> None:
-    """Raise MalformedError for packed varints that end inside one or hold one of more than 64 bits."""
-    if stop > start and buf[stop - 1] > 0x7F:
-        raise MalformedError("wire/truncated", start, "packed numbers end inside a number")
-    if _TOO_LONG.search(buf, start, stop):
-        raise MalformedError("wire/malformed", start, "a number of more than 64 bits")
-
-
-def read(buf: Buffer, start: int, stop: int, note: Note, unknown: Callable[[int, int, int], None]) -> TensorRecord:
-    """Read the TensorProto in ``buf[start:stop]``; ``unknown(tag, start, stop)`` gets foreign fields."""
+def read(buf: Buffer, start: int, stop: int, note: Note, unknown: Unknown) -> TensorRecord:
+    """Read the TensorProto in ``buf[start:stop]``; ``unknown`` gets foreign fields."""
     tensor = TensorRecord(start, stop)
     seen = 0
     pos = start
     while pos < stop:
         here = pos
-        tag = buf[pos]
-        pos += 1
         tensor.steps += 1
         if len(tensor.dims) > MAX_RANK or tensor.steps > MAX_STEPS:
             raise MalformedError("wire/too-many-fields", start, "more fields than a tensor has")
+        tag = buf[pos]
+        pos += 1
         if tag > 0x7F:
-            tag, pos = varint(buf, here, stop, note)
+            tag, pos = tag_at(buf, here, stop, note)
         known = _KNOWN.get(tag)
         number = tag >> 3
         if known is None:
             pos = skip(buf, tag & 7, pos, stop, note) if number else pos
-            unknown(tag, here, pos)
+            unknown("Tensor", tag, here, pos)
             continue
-        bit = known[1]
+        operation, bit, largest, _ = known
         if bit:
             if seen & bit:
                 note("wire/duplicate-field", here, f"field {number} of a tensor stands twice")
             seen |= bit
-        wire_type = tag & 7
-        if wire_type == 2:
-            length, pos = varint(buf, pos, stop, note)
-            following = pos + length
-            if following > stop:
-                raise MalformedError("wire/truncated", here, "a tensor's field reaches beyond the tensor")
-            if number in _VALUE_FIELDS:
-                if number in _FLOATS and length % _FLOATS[number]:
-                    raise MalformedError("wire/malformed", here, "packed numbers of a broken length")
-                if number in _VARINTS:
-                    packed(buf, pos, following)
-                tensor.value_bytes[number] = tensor.value_bytes.get(number, 0) + length
-                tensor.strings += number == 6
-            elif number == 13:
-                tensor.entries.append(entry(buf, pos, following, note))
-            elif number == 1:
-                while pos < following and len(tensor.dims) <= MAX_RANK:
-                    value, pos = varint(buf, pos, following, note)
-                    tensor.dims.append(signed(value))
-            elif number in {8, 12}:
-                text = buf[pos:following]
-                if not text.isascii():
-                    utf8(text, here, note)
-                if number == 8:
-                    tensor.name = text
-            elif number == 16:
-                entry(buf, pos, following, note)
-            pos = following
+        if tag & 7 == 2:
+            begin, pos = length_at(buf, pos, stop, note)
+            _payload(buf, tensor, number, here, begin, pos, note, unknown)
         elif number in _VALUE_FIELDS:
             width = _FLOATS.get(number, 0)
-            size, pos = run(buf, bytes((tag,)), width, here, stop)
-            tensor.value_bytes[number] = tensor.value_bytes.get(number, 0) + size * (width or 1)
+            count, pos = run(buf, bytes((tag,)), width, here, stop, note)
+            _values(tensor, number, pos - here if not width else count * width, count)
+        elif number == 1:
+            # Not as a run: each must be kept, and so few are sane.
+            value, pos = varint(buf, pos, stop, note)
+            tensor.dims.append(signed(value))
         else:
             value, pos = varint(buf, pos, stop, note)
-            if number == 1:
-                tensor.dims.append(signed(value))
-            elif number == 2:
+            value = narrow(value, operation, largest, here, note)
+            if number == 2:
                 tensor.dtype = value
-            elif number == 14:
+            else:
                 tensor.location = value
     judge(tensor, note)
     return tensor
+
+
+def _payload(
+    buf: Buffer, tensor: TensorRecord, number: int, here: int, pos: int, stop: int, note: Note, unknown: Unknown
+) -> None:
+    """Take a length-delimited field whose payload is ``buf[pos:stop]``."""
+    if number in _VALUE_FIELDS:
+        count = 1
+        if number in _FLOATS:
+            if (stop - pos) % _FLOATS[number]:
+                raise MalformedError("wire/malformed", here, "packed numbers of a broken length")
+            count = (stop - pos) // _FLOATS[number]
+        elif number in _VARINTS:
+            count = packed(buf, pos, stop, note)
+        _values(tensor, number, stop - pos, count)
+    elif number == 13:
+        texts, _ = flat(buf, "StringStringEntry", pos, stop, note, unknown)
+        tensor.entry_count += 1
+        if tensor.entry_count <= MAX_ENTRIES:
+            tensor.entries.append((_text(buf, texts.get(1), here, note), _text(buf, texts.get(2), here, note)))
+        elif tensor.entry_count == MAX_ENTRIES + 1:
+            note("external-data/duplicate-key", here, f"more than {MAX_ENTRIES} entries in one tensor")
+    elif number == 1:
+        while pos < stop and len(tensor.dims) <= MAX_RANK:
+            value, pos = varint(buf, pos, stop, note)
+            tensor.dims.append(signed(value))
+    elif number == 8:
+        wire_text.name(buf, pos, stop, here, note)
+        tensor.name = buf[pos : min(stop, pos + wire_text.MAX_NAME)]
+    elif number == 12:
+        wire_text.free(buf, pos, stop, here, note)
+        tensor.metadata_bytes += stop - pos
+    elif number == 16:
+        flat(buf, "StringStringEntry", pos, stop, note, unknown)
+        tensor.metadata += 1
+        tensor.metadata_bytes += stop - pos
+    else:
+        flat(buf, "Segment", pos, stop, note, unknown)
+        tensor.segments += 1
+
+
+def _values(tensor: TensorRecord, number: int, size: int, count: int) -> None:
+    tensor.value_bytes[number] = tensor.value_bytes.get(number, 0) + size
+    tensor.numbers[number] = tensor.numbers.get(number, 0) + count
+
+
+def _text(buf: Buffer, span: tuple[int, int] | None, here: int, note: Note) -> bytes:
+    if span is None:
+        return b""
+    start, stop = span
+    if stop - start > wire_text.MAX_NAME:
+        note("wire/long-name", here, f"a key or value of external data of {stop - start} bytes")
+        stop = start + wire_text.MAX_NAME
+    return buf[start:stop]
 
 
 def judge(tensor: TensorRecord, note: Note) -> None:
@@ -274,7 +205,7 @@ def judge(tensor: TensorRecord, note: Note) -> None:
     if not 0 < tensor.dtype < len(DTYPES):
         note("structure/tensor-dtype", at, f"tensor {name!r} has data type {tensor.dtype}")
         return
-    if any(dim < 0 for dim in tensor.dims) or (elements := tensor.elements) > MAX_ELEMENTS:
+    if min(tensor.dims, default=0) < 0 or (elements := tensor.elements) > MAX_ELEMENTS:
         note("structure/tensor-dims", at, f"tensor {name!r} has dimensions {tensor.dims[:16]}")
         return
     fields = [_VALUE_FIELDS[number] for number, size in tensor.value_bytes.items() if size or number != 9]
@@ -300,12 +231,16 @@ def _judge_size(tensor: TensorRecord, elements: int, name: str, note: Note) -> N
             note("structure/tensor-bytes", tensor.start, f"string tensor {name!r} has raw data")
             return
     elif number == 6:
-        needed, size, unit = elements, tensor.strings, "strings"
+        needed, size, unit = elements, tensor.numbers[6], "strings"
     else:
-        per_element = _FLOATS_PER_ELEMENT.get((number, tensor.dtype))
+        per_element = _PER_ELEMENT.get((number, tensor.dtype))
         if per_element is None:
-            return  # integers in varints have no fixed size; the checker knows which field a type may use
-        needed = elements * per_element * _FLOATS[number]
+            message = f"tensor {name!r} of {DTYPES[tensor.dtype]} has its values in {_VALUE_FIELDS[number]}"
+            note("structure/tensor-dtype", tensor.start, message)
+            return
+        bits = BITS[tensor.dtype] or 0
+        needed = elements * per_element if per_element else (elements * bits + 7) // 8
+        size, unit = tensor.numbers[number], "numbers"
     if size != needed:
         message = f"tensor {name!r} of {elements} {DTYPES[tensor.dtype]} needs {needed} {unit} and has {size}"
         note("structure/tensor-bytes", tensor.start, message)

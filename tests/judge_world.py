@@ -16,6 +16,7 @@ from acceptd.evidence import (
     Facts,
     JobRecord,
     Named,
+    OpsetImport,
     OpUse,
     OutputStats,
     PlacedNode,
@@ -161,10 +162,28 @@ def record(kind: str, **changes: Any) -> JobRecord:
     return JobRecord.model_validate(fields | changes)
 
 
+def wire_of(told: Facts | None) -> Wire:
+    """Return the wire form of the model that the facts are about."""
+    told = told or facts()
+    return Wire(
+        bytes=309,
+        fields=60,
+        depth=6,
+        ir_version=told.ir_version,
+        graphs=told.scopes,
+        nodes=told.nodes,
+        initializers=told.initializers,
+        opsets=[
+            OpsetImport(domain=domain, version=version, where=f"opset_import[{index}]")
+            for index, (domain, version) in enumerate(told.opsets.items())
+        ],
+    )
+
+
 def inspect(**changes: Any) -> JobRecord:
     fields: dict[str, Any] = {
         "model": "main",
-        "wire": Wire(bytes=309, fields=60, depth=6, ir_version=8),
+        "wire": wire_of(changes.get("facts")),
         "facts": facts(),
         "checker": Check(ok=True),
         "shapes": Check(ok=True),

@@ -70,6 +70,13 @@ TABLE: Final[Table] = {
         "The IR version lies outside the policy's range.",
         "Export with an IR version in the range.",
     ),
+    "structure/look-alike-name": Code(
+        "hold",
+        "team",
+        "A name has letters of another script among Latin ones, or looks like another name: people and programs "
+        "read different names.",
+        "Write each name in one script and one Unicode form (NFC).",
+    ),
     "structure/metadata-too-large": Code(
         "reject",
         "team",
@@ -91,7 +98,8 @@ TABLE: Final[Table] = {
     "structure/opset-out-of-range": Code(
         "reject",
         "team",
-        "The default domain's opset lies outside the policy's range.",
+        "A model or a function imports an opset of the default domain outside the policy's range, or a version of "
+        "another domain that cannot be: 0, negative, or more than 32 bits, of which runtimes drop a part.",
         "Export with an opset in the range.",
     ),
     "structure/overridable-initializer": Code(

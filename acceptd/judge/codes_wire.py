@@ -10,7 +10,8 @@ TABLE: Final[Table] = {
     "wire/disagrees": Code(
         "reject",
         "team",
-        "The wire form and the parsed model disagree on the number of nodes, initializers or the IR version.",
+        "The wire form and the parsed model differ in a count (nodes, initializers, graphs, functions, any "
+        "message by its field), in the IR version or in an imported opset: what is checked is not what runs.",
         "Export the model again; the file may hold merged or repeated fields.",
     ),
     "wire/duplicate-field": Code(
@@ -43,6 +44,12 @@ TABLE: Final[Table] = {
         "A text field is not valid UTF-8; parsers read different names from it.",
         "Export with plain UTF-8 names.",
     ),
+    "wire/long-name": Code(
+        "hold",
+        "team",
+        "A name, or a key or value of external data, has more than 4,096 bytes: reports cannot tell two apart.",
+        "Use shorter names.",
+    ),
     "wire/malformed": Code(
         "reject",
         "team",
@@ -54,6 +61,12 @@ TABLE: Final[Table] = {
         "team",
         "The file is an ORT-format model, or has its mark at offset 4: another parser would read it.",
         "Submit the ONNX model that it was made from.",
+    ),
+    "wire/number-out-of-range": Code(
+        "reject",
+        "team",
+        "A field of 32 bits (a type, a data location) holds a larger number: parsers cut it and read another one.",
+        "Save the model with an ONNX writer (onnx.save).",
     ),
     "wire/overlong-varint": Code(
         "hold",
@@ -96,6 +109,12 @@ TABLE: Final[Table] = {
         "team",
         "The file has fields that the ONNX schema does not know; they can hide a payload.",
         "Save the model with onnx.save, or ask the acceptor about a newer onnx.",
+    ),
+    "wire/unknown-value": Code(
+        "reject",
+        "team",
+        "A field of a closed set (attribute type, data location) holds none of its values: parsers drop it.",
+        "Save the model with an ONNX writer (onnx.save).",
     ),
     "wire/wrong-type": Code(
         "reject",

@@ -10,16 +10,14 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from acceptd.evidence import Check, Facts, JobRecord, Problem, Sealed, Wire
+from acceptd.evidence import Check, Facts, JobRecord, Sealed, Wire
 from acceptd.judge.finding import Finding
 from acceptd.judge.inventory import Inventory
 from acceptd.judge.jobs import place
-from acceptd.judge.words import from_job, make
+from acceptd.judge.wire import disagreements, over, problems, wire_form
+from acceptd.judge.words import make
 from acceptd.policy.manifest import ModelSpec
 from acceptd.policy.policy import Policy
-
-HIDDEN_PAYLOAD_BYTES = 4096
-"""Unknown protobuf fields beyond this many bytes are called a payload."""
 
 _SHADOWING: Final = re.compile(
     r"(ValidationError: )?Graph must be in single static assignment \(SSA\) form, "
@@ -40,16 +38,13 @@ def structure(
     if record is None:
         return found
     if record.wire is not None:
-        found += _wire(model, record.wire, policy)
+        found += wire_form(model, record.wire, policy)
     if record.facts is not None:
-        found += _facts(model, record.facts, policy)
+        found += _facts(model, record.facts, record.wire, policy)
         found += _operators(model, record.facts, policy)
         found += _external(model, record.facts, sealed, inventory)
-        if record.wire is not None and record.wire.ir_version not in {None, record.facts.ir_version}:
-            pair = {"wire": record.wire.ir_version, "parsed": record.facts.ir_version}
-            found.append(
-                make("wire/disagrees", "inspect", model.file, "two readings of the IR version differ", pair)
-            )
+        if record.wire is not None:
+            found += disagreements(model, record.wire, record.facts)
     if record.checker is not None:
         found += _checker(model, record.checker)
     if record.shapes is not None and not record.shapes.ok:
@@ -59,45 +54,22 @@ def structure(
     return found
 
 
-def _problems(model: ModelSpec, problems: list[Problem]) -> Iterator[Finding]:
-    for problem in problems:
-        where = f"{model.file}: {problem.where}" if problem.where else model.file
-        yield from_job(problem.code, "inspect", where, problem.message)
-
-
-def _over(code: str, model: ModelSpec, what: str, value: int, limit: int) -> Iterator[Finding]:
-    if value > limit:
-        message = f"{value} {what}; the policy allows {limit}"
-        yield make(code, "inspect", model.file, message, {"value": value, "limit": limit})
-
-
 def _file(model: ModelSpec, policy: Policy, sealed: Sealed) -> Iterator[Finding]:
     size = next((file.size for file in sealed.files if file.path == model.file), None)
     if size is not None:
         limit = policy.limits.model_bytes
-        yield from _over("structure/model-too-large", model, "bytes", size, limit)
+        yield from over("structure/model-too-large", model, "bytes", size, limit)
 
 
-def _wire(model: ModelSpec, wire: Wire, policy: Policy) -> Iterator[Finding]:
-    yield from _problems(model, wire.problems)
-    yield from _over("wire/too-deep", model, "levels of nesting", wire.depth, policy.limits.wire_depth)
-    if wire.unknown_bytes > HIDDEN_PAYLOAD_BYTES:
-        message = f"{wire.unknown_bytes} bytes in {wire.unknown_fields} fields that ONNX does not define"
-        yield make("wire/hidden-payload", "inspect", model.file, message, {"bytes": wire.unknown_bytes})
-    elif wire.unknown_fields and not any(one.code == "wire/unknown-field" for one in wire.problems):
-        message = f"{wire.unknown_fields} fields that ONNX does not define"
-        yield make("wire/unknown-field", "inspect", model.file, message, {"fields": wire.unknown_fields})
-
-
-def _facts(model: ModelSpec, facts: Facts, policy: Policy) -> Iterator[Finding]:
+def _facts(model: ModelSpec, facts: Facts, wire: Wire | None, policy: Policy) -> Iterator[Finding]:
     limits = policy.limits
-    yield from _problems(model, facts.problems)
-    yield from _over("structure/too-many-nodes", model, "nodes", facts.nodes, limits.nodes)
-    yield from _over(
+    yield from problems(model, facts.problems)
+    yield from over("structure/too-many-nodes", model, "nodes", facts.nodes, limits.nodes)
+    yield from over(
         "structure/too-many-initializers", model, "initializers", facts.initializers, limits.initializers
     )
-    yield from _over("structure/too-many-scopes", model, "graphs and functions", facts.scopes, limits.scopes)
-    yield from _over(
+    yield from over("structure/too-many-scopes", model, "graphs and functions", facts.scopes, limits.scopes)
+    yield from over(
         "structure/metadata-too-large", model, "bytes of metadata", facts.metadata_bytes, limits.metadata_bytes
     )
     ranges = policy.opsets
@@ -105,7 +77,10 @@ def _facts(model: ModelSpec, facts: Facts, policy: Policy) -> Iterator[Finding]:
         message = f"IR version {facts.ir_version}; the policy takes {ranges.ir_min} to {ranges.ir_max}"
         yield make("structure/ir-version-out-of-range", "inspect", model.file, message, {"ir": facts.ir_version})
     version = facts.opsets.get("ai.onnx")
-    if version is not None and not ranges.min <= version <= ranges.max:
+    told = wire is not None and any(
+        (one.domain or "ai.onnx", one.version) == ("ai.onnx", version) for one in wire.opsets
+    )
+    if version is not None and not told and not ranges.min <= version <= ranges.max:
         message = f"ai.onnx opset {version}; the policy takes {ranges.min} to {ranges.max}"
         yield make("structure/opset-out-of-range", "inspect", model.file, message, {"opset": version})
     if facts.unused_domains:

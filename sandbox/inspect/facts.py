@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from sandbox import wire
-from sandbox.inspect import external, functions, payloads, scopes
+from sandbox.inspect import counts, external, functions, payloads, scopes
 from sandbox.inspect.external import Bundle
 from sandbox.inspect.problems import Problems
 from sandbox.inspect.scopes import Survey, name_text
@@ -34,7 +34,9 @@ def collect(
     for record in walk.external:
         where.setdefault(record.start, last)
     records = external.examine(walk.external, where, bundle, problems)
-    found = scopes.survey(model, subgraphs=walk.counts[1] > 1, problems=problems)
+    counted = counts.count(model)
+    subgraphs = "Attribute.g" in counted or "Attribute.graphs" in counted
+    found = scopes.survey(model, subgraphs=subgraphs, problems=problems)
     payloads.examine(model, buf, walk, problems)
     functions.examine(found.main, found.functions, limits["nodes"], problems)
     opsets, unused = _domains(model, found, problems)
@@ -51,7 +53,7 @@ def collect(
         problems.add("structure/no-graph", "model", "the model has no graph")
     if len(model.training_info):
         problems.add("structure/training-info", "training_info[0]", "the model carries training information")
-    ir_version = walk.ir_version or 0
+    ir_version = int(model.ir_version)
     inputs = _inputs(model.graph, ir_version, problems)
     return {
         "ir_version": ir_version,
@@ -59,12 +61,13 @@ def collect(
         "unused_domains": unused,
         "nodes": found.nodes,
         "scopes": found.scopes,
+        "counts": counted,
         "operators": _operators(found, problems),
-        "initializers": walk.counts[3],
+        "initializers": counted.get("Graph.initializer", 0) + counted.get("Graph.sparse_initializer", 0),
         "initializer_bytes": walk.initializer_bytes,
         "functions": [f"{domain}::{name}" for domain, name, _ in list(found.functions)[:MAX_VALUES]],
         "external": records,
-        "external_count": len(walk.external),
+        "external_count": walk.external_count,
         "metadata_bytes": metadata,
         "inputs": inputs,
         "outputs": _values(model.graph.output, frozenset(), "output", problems),

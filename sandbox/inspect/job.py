@@ -57,12 +57,15 @@ def mapped(path: Path, where: str, limit: int) -> Iterator[Buffer]:
 
 def over_limit(walk: wire.Walk, limits: dict[str, int]) -> tuple[str, str] | None:
     """Return (code, message) when a count passes its limit: protobuf and onnx then never get the model."""
-    _, graphs, nodes, initializers, functions, *_ = walk.counts
     for code, what, count, limit in (
-        ("structure/too-many-nodes", "nodes", nodes, limits["nodes"]),
-        ("structure/too-many-initializers", "initializers", initializers, limits["initializers"]),
-        ("structure/too-many-scopes", "graphs and functions", graphs + functions, limits["scopes"]),
-    ):
+        ("structure/too-many-nodes", "nodes", walk.nodes, limits["nodes"]),
+        ("structure/too-many-initializers", "initializers", walk.initializers, limits["initializers"]),
+        ("structure/too-many-scopes", "graphs and functions", walk.graphs + walk.functions, limits["scopes"]),
+        (
+            "structure/metadata-too-large", "bytes of metadata and documentation", walk.metadata_bytes,
+            limits["metadata_bytes"] + facts.METADATA_PER_NODE * walk.nodes,
+        ),
+    ):  # fmt: skip
         if count > limit:
             return code, f"{count} {what}, the limit is {limit}"
     return None

@@ -5,7 +5,6 @@ Iterative, each node visited once. The copy that it reads has no large values in
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -15,16 +14,13 @@ from sandbox.inspect.functions import Body, Key, normal
 from sandbox.inspect.problems import Problems
 from sandbox.messages import text_of
 from sandbox.wire_places import join, short, step
+from sandbox.wire_text import twins
 
 MAX_OPERATORS: Final = 4096
 _GRAPH_OPERATORS_WITH_SEED: Final = frozenset(
     {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial"}
 )
 _SPECIAL: Final = _GRAPH_OPERATORS_WITH_SEED | trees.OPERATORS | {"Einsum", "BatchNormalization", "Dropout"}
-_UNSAFE: Final = re.compile(
-    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff\ufff9-\ufffb]"
-)
-"""Control (but tab and line ends: an output's name may be a JSON string), bidirectional, invisible characters."""
 
 
 @dataclass(slots=True)
@@ -154,11 +150,8 @@ def _duplicates(outputs: Counter[str], names: Counter[str], scope: Scope, proble
 
 def _shadowed(scope: Scope, names: Counter[str], problems: Problems) -> None:
     scope.names = set(names)
-    for name in scope.names:
-        if _UNSAFE.search(name):
-            problems.add(
-                "structure/unsafe-name", scope.place, f"{name[:100]!a} holds control or invisible characters"
-            )
+    for name, other in twins(scope.names):
+        problems.add("structure/look-alike-name", scope.place, f"{name[:100]!a} looks like {other[:100]!a}")
     outer = scope.outer
     while outer is not None:
         for name in sorted(scope.names & outer.names)[:16]:

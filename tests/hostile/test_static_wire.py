@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from onnx import helper
 
-from sandbox import inspect, wire
+from sandbox import inspect, wire_result
 from tests import static_world as world
 
 pytestmark = pytest.mark.hostile
@@ -98,7 +98,7 @@ def test_duplicate_name_inside_a_plain_node_is_seen(tmp_path: Path) -> None:
 def test_flood_of_empty_messages_ends_by_count_not_by_memory(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(wire, "MAX_MESSAGES", 10_000)
+    monkeypatch.setattr(wire_result, "MAX_MESSAGES", 10_000)
     flood = b"\x0a\x00" * 20_000
     for raw in (
         world.field_bytes(7, flood),
@@ -114,7 +114,7 @@ def test_flood_of_empty_messages_ends_by_count_not_by_memory(
 def test_flood_of_empty_texts_and_unknown_fields_ends_by_count(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(wire, "MAX_FIELDS", 10_000)
+    monkeypatch.setattr(wire_result, "MAX_FIELDS", 10_000)
     for raw in (
         world.field_bytes(7, world.field_bytes(1, b"\x0a\x00" * 20_000)),
         world.field_bytes(7, world.field_bytes(1, world.field_bytes(5, b"\x4a\x00" * 20_000))),

@@ -9,7 +9,7 @@ import pytest
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from onnx import TensorProto, helper
 
-from sandbox import wire, wire_schema, wire_tensor
+from sandbox import wire, wire_result, wire_schema, wire_tensor
 from sandbox.inspect import stubs
 from sandbox.wire_places import places
 from tests import static_world as world
@@ -17,10 +17,10 @@ from tests import static_world as world
 pytestmark = pytest.mark.unit
 
 KINDS = {
-    FieldDescriptor.TYPE_INT32: {"int"}, FieldDescriptor.TYPE_INT64: {"int"}, FieldDescriptor.TYPE_UINT64: {"int"},
-    FieldDescriptor.TYPE_ENUM: {"int"}, FieldDescriptor.TYPE_FLOAT: {"float"},
+    FieldDescriptor.TYPE_INT32: {"int32"}, FieldDescriptor.TYPE_INT64: {"int"},
+    FieldDescriptor.TYPE_UINT64: {"int"}, FieldDescriptor.TYPE_FLOAT: {"float"},
     FieldDescriptor.TYPE_DOUBLE: {"double"},
-    FieldDescriptor.TYPE_STRING: {"string", "doc"}, FieldDescriptor.TYPE_BYTES: {"bytes"},
+    FieldDescriptor.TYPE_STRING: {"string", "doc", "text"}, FieldDescriptor.TYPE_BYTES: {"bytes"},
 }  # fmt: skip
 ALIASES = {
     "TensorType": ("TypeProto.Tensor", "TypeProto.SparseTensor"),
@@ -55,6 +55,10 @@ def test_schema_is_that_of_onnx() -> None:
                 if other.type == FieldDescriptor.TYPE_MESSAGE:
                     target = other.message_type.full_name.removeprefix("onnx.")
                     assert target in ALIASES.get(kind, (f"{kind}Proto",)), (name, field)
+                elif other.type == FieldDescriptor.TYPE_ENUM:
+                    values = [value.number for value in other.enum_type.values]
+                    assert sorted(values) == list(range(len(values))), (name, field)
+                    assert kind == f"enum:{max(values)}", (name, field)
                 else:
                     assert kind in KINDS[other.type], (name, field)
                 if name not in ("TypeProto.SparseTensor", "TypeProto.Optional"):
@@ -154,7 +158,7 @@ def test_repeated_attributes_and_plain_nodes_count_like_others(count: int) -> No
     raw = world.model(nodes, inputs=[world.value("v0")], outputs=[world.value(f"v{count}")]).SerializeToString()
     walk = wire.walk(raw, len(raw), 100)
     assert walk.notes == []
-    assert walk.counts[wire_schema.NODES] == count
+    assert walk.nodes == count
     assert walk.depth == 7
 
 
@@ -162,6 +166,6 @@ def test_problems_are_capped_and_counted(tmp_path: Path) -> None:
     raw = world.model().SerializeToString() + world.field_bytes(99, b"x") * 500
     found = world.inspected(tmp_path, raw)
     unknown = [item for item in found.frames["wire"]["problems"] if item["code"] == "wire/unknown-field"]
-    assert len(unknown) == wire.MAX_PER_CODE
+    assert len(unknown) == wire_result.MAX_PER_CODE
     assert unknown[-1]["message"].endswith("(one of 500)")
     assert found.frames["wire"]["unknown_fields"] == 500
