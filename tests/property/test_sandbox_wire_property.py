@@ -19,9 +19,13 @@ from tests import model_strategies as strategies
 from tests import static_world as world
 
 pytestmark = pytest.mark.property
-CHEAP = settings(
-    deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example]
-)
+SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example]
+CHEAP = settings(deadline=None, suppress_health_check=SLOW)
+FORMS = (
+    b"\x80\x00", b"\xff" * 9 + b"\x01", b"\xff" * 9 + b"\x7f", b"\x80" * 4 + b"\x10",
+    b"\x81\x80\x80\x80\x00",
+)  # fmt: skip
+"""Padded, the largest, one of more than 64 bits, one of 33 bits, a length of five bytes."""
 
 
 def sample() -> bytes:
@@ -110,7 +114,13 @@ def test_a_field_put_into_a_node_is_counted_like_anywhere_else(number: int, wire
 @settings(CHEAP, max_examples=200)
 @given(st.integers(1, 30), st.binary(max_size=40))
 def test_numbers_at_the_edges_of_their_forms_are_read_as_protobuf_reads_them(number: int, tail: bytes) -> None:
-    for form in (b"\x80\x00", b"\xff" * 9 + b"\x01", b"\xff" * 9 + b"\x7f", b"\x80" * 4 + b"\x10", b"\x81\x80\x80\x80\x00"):
+    for form in (
+        b"\x80\x00",
+        b"\xff" * 9 + b"\x01",
+        b"\xff" * 9 + b"\x7f",
+        b"\x80" * 4 + b"\x10",
+        b"\x81\x80\x80\x80\x00",
+    ):
         check(b"\x08\x08" + world.varint(number << 3) + form + tail)
         check(b"\x08\x08" + world.varint(number << 3 | 2) + form + tail)
         check(b"\x08\x08" + form + tail)
