@@ -23,6 +23,9 @@ from acceptd.model_facts import Selection as Selection
 from acceptd.model_facts import Trip as Trip
 from acceptd.model_facts import TypeUse as TypeUse
 from acceptd.model_facts import ValueInfo as ValueInfo
+from acceptd.structure_facts import SelectionPlace as SelectionPlace
+from acceptd.structure_facts import SelectionShape as SelectionShape
+from acceptd.structure_facts import Structure as Structure
 from acceptd.values import Big, Count, Evidence, Text
 from acceptd.values import MapRef as MapRef
 from acceptd.values import Named as Named
@@ -199,6 +202,7 @@ FRAMES: dict[str, type[Evidence]] = {
     "manifest": ManifestFrame,
     "wire": Wire,
     "facts": Facts,
+    "structure": Structure,
     "checker": Check,
     "shapes": Check,
     "vectors": Vectors,
@@ -256,6 +260,7 @@ class JobRecord(Evidence):
     refused: Refused | None = None
     wire: Wire | None = None
     facts: Facts | None = None
+    structure: Structure | None = None
     checker: Check | None = None
     shapes: Check | None = None
     manifest: dict[str, Any] | None = None

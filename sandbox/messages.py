@@ -35,7 +35,7 @@ MODEL_DIR: Final = "/m"
 TYPES: Final[dict[str, tuple[str, ...]]] = {
     "unpack": ("walls", "entry*", "done"),
     "manifest": ("walls", "manifest", "done"),
-    "inspect": ("walls", "wire", "facts", "checker", "shapes", "done"),
+    "inspect": ("walls", "wire", "facts", "structure", "checker", "shapes", "done"),
     "vectors": ("walls", "vectors", "done"),
     "run": ("walls", "step*", "schema", "step*", "placement", "case*", "done"),
     "attack": ("walls", "note*", "done"),

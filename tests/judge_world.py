@@ -25,6 +25,7 @@ from acceptd.evidence import (
     Sealed,
     Statistics,
     Step,
+    Structure,
     Submission,
     TensorRef,
     ValueInfo,
@@ -156,6 +157,20 @@ def facts(**changes: Any) -> Facts:
     return Facts.model_validate(fields | changes)
 
 
+def structure(**changes: Any) -> Structure:
+    fields: dict[str, Any] = {
+        "topology_sha256": "1" * 64,
+        "graph_sha256": "",
+        "parameters": 15,
+        "initializers": ["bias float32[3]", "weight float32[4,3]"],
+        "initializer_count": 2,
+        "initializers_sha256": "2" * 64,
+        "selections": [],
+        "selection_shapes": 0,
+    }
+    return Structure.model_validate(fields | changes)
+
+
 def record(kind: str, **changes: Any) -> JobRecord:
     walls = Walls.model_validate({"states": {name: "enforced" for name in WALLS if name != "separate_uid"}})
     fields: dict[str, Any] = {"kind": kind, "ending": "done", "stage": "done", "walls": walls, "done": Done()}
@@ -185,6 +200,7 @@ def inspect(**changes: Any) -> JobRecord:
         "model": "main",
         "wire": wire_of(changes.get("facts")),
         "facts": facts(),
+        "structure": structure(),
         "checker": Check(ok=True),
         "shapes": Check(ok=True),
     }

@@ -62,6 +62,7 @@ def inspected(
     forbidden: tuple[str, ...] = (),
     hidden: tuple[str, ...] = (),
     limits: Mapping[str, int] | None = None,
+    **more: Any,
 ) -> Recorder:
     """Write a bundle below ``root``, run the job's body over it, return what it said."""
     whole = {name: model if isinstance(model, bytes) else model.SerializeToString(), **(files or {})}
@@ -76,6 +77,7 @@ def inspected(
         "present": [path for path in whole if path not in hidden and path not in forbidden],
         "forbidden": [name, *forbidden],
         "limits": dict(limits or {}),
+        **more,
     }
     return recorded(inspect.body, spec)
 

@@ -81,7 +81,13 @@ def _inspect(jobs: Jobs, model: ModelSpec) -> list[str]:
     record = jobs.last("inspect", model)
     if record is None:
         return ["no job"]
-    frames = {"wire": record.wire, "facts": record.facts, "checker": record.checker, "shapes": record.shapes}
+    frames = {
+        "wire": record.wire,
+        "facts": record.facts,
+        "structure": record.structure,
+        "checker": record.checker,
+        "shapes": record.shapes,
+    }
     gaps = [name for name, frame in frames.items() if frame is None]
     return gaps or ([] if record.ending == "done" else [f"ended by {record.ending}"])
 

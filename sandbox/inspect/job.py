@@ -1,4 +1,4 @@
-"""The phases of ``inspect`` in order: wire, facts, checker, shapes. A later frame cannot amend an earlier one."""
+"""The phases of ``inspect`` in order, wire to shapes. A later frame cannot amend an earlier one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import onnx
 from google.protobuf.message import DecodeError
 
 from sandbox import wire
-from sandbox.inspect import check, facts, stubs
+from sandbox.inspect import check, facts, structure, stubs
 from sandbox.inspect.external import Bundle
 from sandbox.messages import MODEL_DIR, Channel, RefusedError, text_of
 from sandbox.wire_tensor import Buffer
@@ -79,11 +79,16 @@ def body(order: dict[str, Any], channel: Channel, blobs: dict[str, int]) -> dict
     path = Path(spec.get("root", MODEL_DIR)) / name
     bundle = Bundle(name, dict(spec["files"]), frozenset(spec["present"]), frozenset(spec["forbidden"]))
     with mapped(path, name, limits["model_bytes"]) as buf:
-        return examine(buf, path, bundle, limits, channel)
+        return examine(buf, path, bundle, limits, channel, digests=spec.get("digests") is True)
 
 
-def examine(buf: Buffer, path: Path, bundle: Bundle, limits: dict[str, int], channel: Channel) -> dict[str, float]:
-    """Send the four frames for the model in ``buf``, which is also the file at ``path``."""
+def examine(
+    buf: Buffer, path: Path, bundle: Bundle, limits: dict[str, int], channel: Channel, *, digests: bool = False
+) -> dict[str, float]:
+    """Send the five frames for the model in ``buf``, which is also the file at ``path``.
+
+    ``digests``: hash all weights too, so that two exports can be compared.
+    """
     clock = _Clock()
     walk = wire.walk(buf, len(buf), limits["wire_depth"])
     channel.send("wire", wire.frame(buf, walk))
@@ -100,9 +105,14 @@ def examine(buf: Buffer, path: Path, bundle: Bundle, limits: dict[str, int], cha
             "wire/malformed", bundle.model, f"protobuf: {text_of(str(error))}", stage="facts"
         ) from error
     frame, problems = facts.collect(model, buf, walk, bundle, limits)
-    del model
     channel.send("facts", frame)
     clock.stop("facts")
+    shape = structure.collect(model, walk.ir_version or 0)
+    del model
+    if digests:
+        shape["graph_sha256"] = structure.graph_sha256(buf, walk, path, bundle)
+    channel.send("structure", shape)
+    clock.stop("structure")
     no_check, no_inference = check.reasons(problems, frame["external"])
     channel.send(
         "checker",
@@ -147,6 +157,8 @@ def preload() -> None:
     model = onnx.helper.make_model(graph, ir_version=8, opset_imports=[onnx.helper.make_opsetid("", 13)])
     whole = model.SerializeToString()
     bundle = Bundle("model.onnx", {}, frozenset(), frozenset())
-    examine(whole, Path(MODEL_DIR, "preload"), bundle, DEFAULT_LIMITS, _Silent())  # by path: the way into an error
+    examine(
+        whole, Path(MODEL_DIR, "preload"), bundle, DEFAULT_LIMITS, _Silent(), digests=True
+    )  # by path: the way into an error
     check.phase("", lambda: onnx.checker.check_model(whole))
     check.phase("", lambda: check.infer(whole + b"\xff"))

@@ -8,6 +8,7 @@ every parser takes), so that no byte elsewhere moves into another field.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from sandbox.wire import Walk
@@ -15,6 +16,7 @@ from sandbox.wire_tensor import Buffer, MalformedError, TensorRecord, skip, vari
 
 _VALUES: Final = frozenset({4, 5, 6, 7, 9, 10, 11})
 _DIMS_AND_PLACE: Final = frozenset({1, 13, 14})
+_RAW_DATA: Final = 0x4A
 _ZERO_DIM: Final = b"\x08\x00"
 
 
@@ -57,16 +59,26 @@ def without_values(buf: Buffer, walk: Walk) -> bytes:
     return _rebuild(buf, walk, empty=False)
 
 
+def with_marks(buf: Buffer, walk: Walk, mark: Callable[[TensorRecord], bytes]) -> bytes:
+    """Return the model with ``mark(tensor)``, of less than 128 bytes, as raw data of each large tensor."""
+    return _rebuild(buf, walk, empty=False, mark=mark)
+
+
 def without_tensors(buf: Buffer, walk: Walk) -> bytes:
     """Return the model with large tensors made empty, for a checker that cannot hold the whole."""
     return _rebuild(buf, walk, empty=True)
 
 
-def _rebuild(buf: Buffer, walk: Walk, *, empty: bool) -> bytes:
+def _rebuild(
+    buf: Buffer, walk: Walk, *, empty: bool, mark: Callable[[TensorRecord], bytes] | None = None
+) -> bytes:
     edits: list[tuple[int, int, bytes]] = []
     shrunk: dict[tuple[int, int], int] = {}
     for tensor, around in walk.big:
         stub = _stub(buf, tensor, empty=empty)
+        if mark is not None:
+            raw = mark(tensor)
+            stub += bytes((_RAW_DATA, len(raw))) + raw
         edits.append((tensor.start, tensor.stop, stub))
         lost = tensor.stop - tensor.start - len(stub)
         for message in (*around, (tensor.start, tensor.stop)):

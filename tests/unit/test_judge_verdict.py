@@ -126,7 +126,7 @@ def test_a_stage_that_left_nothing_is_inconclusive(kind: str, ending: str | None
     assert "cell/stage-missing" in world.codes(judged)
 
 
-@pytest.mark.parametrize("frame", ["wire", "facts", "checker", "shapes"])
+@pytest.mark.parametrize("frame", ["wire", "facts", "structure", "checker", "shapes"])
 def test_inspect_without_one_of_its_frames_is_inconclusive(frame: str) -> None:
     judged = world.verdict(world.submission([world.inspect(**{frame: None})]))
     assert judged.verdict == "inconclusive"

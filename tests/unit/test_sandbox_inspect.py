@@ -20,7 +20,7 @@ pytestmark = pytest.mark.unit
 def clean(found: world.Recorder) -> None:
     assert found.refused is None, found.refused
     assert found.codes() == set()
-    assert found.order == ["wire", "facts", "checker", "shapes"]
+    assert found.order == ["wire", "facts", "structure", "checker", "shapes"]
     assert found.frames["checker"]["ok"], found.frames["checker"]
     assert found.frames["shapes"]["ok"], found.frames["shapes"]
 
