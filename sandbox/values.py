@@ -78,7 +78,13 @@ def _tensor_in(value: TensorValue, *, as_ort: bool) -> Any:
     if element.native:
         array = to_array(value)
         return ort.OrtValue.ortvalue_from_numpy(array) if as_ort else array
-    target = ort.OrtValue.ortvalue_from_shape_and_type(list(value.shape), element.number)
+    try:
+        target = ort.OrtValue.ortvalue_from_shape_and_type(list(value.shape), element.number)
+    except RuntimeError as error:
+        if "not supported" not in str(error):
+            raise
+        # An older onnxruntime does not know the newer element types.
+        raise UnexpressibleError(f"{element.name}: {error}") from error
     size = target.tensor_size_in_bytes()
     if size != len(value.data):
         raise UnexpressibleError(f"{element.name} {list(value.shape)} takes {size} bytes, not {len(value.data)}")

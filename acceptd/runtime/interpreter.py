@@ -22,8 +22,8 @@ from acceptd.policy.trusted import check_interpreter
 
 LEAST: Final = (3, 11)
 """The sandbox's own code needs it."""
-MODULES: Final = ("numpy", "onnxruntime")
-"""What a profile's interpreter must have; acceptd's own has onnx too."""
+MODULES: Final = ("numpy", "ml_dtypes", "onnxruntime")
+"""What a profile's interpreter must have, onnx and protobuf not; acceptd's own has those too."""
 _PROVIDES: Final = b"onnxruntime/__init__.py,"
 _SECONDS: Final = 30
 _SCRIPT: Final = r"""

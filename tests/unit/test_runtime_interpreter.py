@@ -17,7 +17,7 @@ def environment(home: Path) -> Path:
     """Make an environment without pip; return its site directory."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(home)], check=True)
     site = next(home.glob("lib/python3.*/site-packages"))
-    for module in ("numpy", "onnxruntime"):
+    for module in interpreter.MODULES:
         (site / module).mkdir()
         (site / module / "__init__.py").write_text("raise SystemExit('was imported')")
     distribution(site, "onnxruntime", "1.24.4")
