@@ -17,18 +17,17 @@ from acceptd.cell import cgroup, launcher, syscalls
 from acceptd.cell.collected import OWN_WALLS, Collected, profile_of, with_own
 from acceptd.cell.limits import JobLimits, Observed, classify
 from acceptd.cell.protocol import Frame, Reader
-from acceptd.cell.supply import Kind, ParentSupply, Supplies, WarmParent, kind_of
+from acceptd.cell.seat import Seat, refusal, unfit
+from acceptd.cell.supply import Kind, Supplies, WarmParent, kind_of
 from acceptd.cell.watch import Watched, end, outer_pid, watch
 from acceptd.errors import CellUnavailableError, ConfigError, InternalError
 from acceptd.evidence import JobRecord
 from acceptd.policy.profile import Profile
 from acceptd.runtime.facts import RuntimeFacts
+from acceptd.runtime.pins import OPERATORS
 from acceptd.runtime.told import Told
 from sandbox import messages
 
-JOBS_PER_PARENT: Final = 1000
-JOBS_PER_HEALTH: Final = 32
-"""So often a parent is asked how it is (about 0.1 ms), and after every job that did not end well."""
 IDLE_SHARE: Final = 0.05
 """Of the wall clock: a job that used less of it as CPU time was asleep, not held up."""
 
@@ -45,55 +44,6 @@ def _send_order(sock: socket.socket, order: dict[str, Any]) -> None:
     # A job that dies before it has read its order shows in its wait status, not here.
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):
         sock.sendall(messages.HEADER.pack(messages.JSON, len(payload)) + payload)
-
-
-class RuntimeRefusal(Exception):  # noqa: N818 - never leaves this module: it becomes a record
-    """A profile's own runtime cannot be used here, and why."""
-
-
-class _Seat:
-    """The parent of one kind that a cell uses at present; replaced after a death, an illness or N jobs."""
-
-    def __init__(self, supply: ParentSupply) -> None:
-        self.supply = supply
-        self.parent: WarmParent | None = None
-        self.lock = threading.Lock()
-
-    def take(self) -> WarmParent:
-        with self.lock:
-            if self.parent is None or self.parent.retired:
-                self.parent = self.supply.take()
-            self.parent.running += 1
-            self.parent.jobs += 1
-            return self.parent
-
-    def give_back(self, parent: WarmParent, *, trouble: str, suspect: bool) -> str:
-        """Take a parent back after a job; return why it is replaced, or an empty string.
-
-        ``suspect``: the job was killed from outside; the parent is asked at once whether anything is left.
-        """
-        with self.lock:
-            parent.running -= 1
-            if not parent.retired:
-                parent.retired = trouble or (f"jobs: {parent.jobs}" if parent.jobs >= JOBS_PER_PARENT else "")
-                due = suspect or parent.jobs % JOBS_PER_HEALTH == 0
-                if not parent.retired and parent.running == 0 and due:
-                    parent.retired = parent.ailment()
-                reason = parent.retired
-            else:
-                reason = ""  # told once, when it was retired
-            finished = bool(parent.retired) and parent.running == 0
-            if finished and self.parent is parent:
-                self.parent = None
-        if finished:
-            parent.close()
-        return reason
-
-    def close(self) -> None:
-        with self.lock:
-            parent, self.parent = self.parent, None
-        if parent is not None:
-            parent.close()
 
 
 class Cell:
@@ -120,7 +70,7 @@ class Cell:
         self._supplies = supplies or Supplies(sealed, spare=spare, testing=testing)
         self._on_replaced = on_replaced
         self._lock = threading.Lock()
-        self._seats: dict[Kind, _Seat] = {}
+        self._seats: dict[Kind, Seat] = {}
         self._closed = False
         self.replacements: Counter[str] = Counter()
         """How many parents were replaced, by the first word of the reason."""
@@ -152,29 +102,27 @@ class Cell:
         """
         return self._supplies.facts(number)
 
-    def _take(self, kind: Kind) -> tuple[_Seat, WarmParent]:
+    def _take(self, kind: Kind) -> tuple[Seat, WarmParent]:
         with self._lock:
             if self._closed:
                 raise CellUnavailableError("the cell is closed")
             if kind not in self._seats:
-                self._seats[kind] = _Seat(self._supplies.of(kind))
+                self._seats[kind] = Seat(self._supplies.of(kind))
             seat = self._seats[kind]
         return seat, seat.take()
 
-    def _seat_for(self, profile: Profile | None) -> tuple[_Seat, WarmParent]:
-        """Return a parent for a job. Raises RuntimeRefusal: not with this profile's own runtime."""
+    def _seat_for(self, profile: Profile | None) -> tuple[Seat, WarmParent] | JobRecord:
+        """Return a parent for a job, or why this profile's runtime cannot be used here."""
+        kind = Kind()
         try:
             kind = kind_of(profile)
-            if kind == Kind():
-                return self._take(kind)
-        except ConfigError as error:
-            raise RuntimeRefusal(str(error)) from error
-        try:
             return self._take(kind)
         except (CellUnavailableError, ConfigError, InternalError) as error:
-            raise RuntimeRefusal(str(error)) from error
+            if kind == Kind() and not isinstance(error, ConfigError):
+                raise  # acceptd's own: no cell at all
+            return refusal(OPERATORS if "custom_operators" in str(error) else "runtime", str(error))
 
-    def _give_back(self, seat: _Seat, parent: WarmParent, *, trouble: str, suspect: bool) -> None:
+    def _give_back(self, seat: Seat, parent: WarmParent, *, trouble: str, suspect: bool) -> None:
         reason = seat.give_back(parent, trouble=trouble, suspect=suspect)
         if reason:
             with self._lock:
@@ -261,10 +209,13 @@ class Cell:
     ) -> JobRecord:
         for descriptor in blobs.values():
             _rewind(descriptor)
-        try:
-            seat, parent = self._seat_for(profile)
-        except RuntimeRefusal as refusal:
-            return JobRecord(kind=kind, ending="unavailable", cause="runtime", message=str(refusal)[:300])
+        found = self._seat_for(profile)
+        if isinstance(found, JobRecord):
+            return found
+        seat, parent = found
+        if profile is not None and (record := unfit(parent, profile)) is not None:
+            self._give_back(seat, parent, trouble="", suspect=False)
+            return record
         ours, theirs = socket.socketpair()
         status_read, status_write = os.pipe2(os.O_CLOEXEC)
         stderr_read, stderr_write = os.pipe2(os.O_CLOEXEC)

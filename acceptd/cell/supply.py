@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from acceptd.cell import launcher
-from acceptd.errors import CellUnavailableError, InternalError
+from acceptd.errors import CellUnavailableError, ConfigError, InternalError
 from acceptd.policy.profile import Profile
 from acceptd.runtime import operators
 from acceptd.runtime.facts import RuntimeFacts
@@ -156,7 +156,12 @@ class ParentSupply:
             upcoming = self._upcoming.popleft() if self._upcoming else self._spawner.submit(self._start)
             while len(self._upcoming) < self._spares:
                 self._upcoming.append(self._spawner.submit(self._start))
-        return upcoming.result()
+        try:
+            return upcoming.result()
+        except ConfigError as error:
+            if self.kind == Kind():  # acceptd's own interpreter: there is no cell
+                raise CellUnavailableError(error.message, remedy=error.remedy) from error
+            raise
 
     def _start(self) -> WarmParent:
         operators.check(self.kind.operators)

@@ -6,14 +6,19 @@ import hashlib
 import os
 import stat
 import threading
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from acceptd.runtime.facts import Library
 
 _CHUNK: Final = 1 << 20
 _MAX_CACHED: Final = 4096
-_cache: dict[tuple[int, int, int, int, int], str] = {}
+_SETTLED_NS: Final = 2_000_000_000
+"""A file changed so shortly before it was hashed may change again within one tick of the clock, unseen."""
+Key = tuple[int, int, int, int, int]
+"""Device, inode, size, mtime_ns, ctime_ns: what no writer can leave as it was."""
+_cache: dict[Key, str] = {}
 _lock = threading.Lock()
 
 
@@ -40,6 +45,20 @@ def digests(paths: Iterable[str]) -> list[Library]:
     return [_library(path) for path in paths]
 
 
+def known() -> dict[Key, str]:
+    """Return the digests that are kept."""
+    with _lock:
+        return dict(_cache)
+
+
+def adopt(entries: Mapping[Key, str]) -> None:
+    """Keep digests that were made before, here or in another process of the same user."""
+    with _lock:
+        if len(_cache) + len(entries) > _MAX_CACHED:
+            _cache.clear()
+        _cache.update(entries)
+
+
 def _library(path: str) -> Library:
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
     try:
@@ -60,12 +79,10 @@ def _library(path: str) -> Library:
     finally:
         os.close(descriptor)
     digest = state.hexdigest()
-    with _lock:
-        if len(_cache) >= _MAX_CACHED:
-            _cache.clear()
-        _cache[key] = digest
+    if time.time_ns() - max(key[3], key[4]) > _SETTLED_NS:
+        adopt({key: digest})
     return Library(path, digest, before.st_size)
 
 
-def _key(status: os.stat_result) -> tuple[int, int, int, int, int]:
+def _key(status: os.stat_result) -> Key:
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns

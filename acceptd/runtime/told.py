@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
+from acceptd.runtime import kept
 from acceptd.runtime.facts import RuntimeFacts
 from acceptd.runtime.interpreter import Interpreter
-from acceptd.runtime.libraries import digests
+from acceptd.runtime.libraries import digests, known
 from acceptd.runtime.operators import Listed
 
 
@@ -61,7 +62,10 @@ def facts_of(told: Told, interpreter: Interpreter, operators: Sequence[Listed]) 
         status = os.stat(path)
         if (status.st_dev, status.st_ino) != place:
             raise OSError(116, "is not the file that the cell has mapped", path)
+    kept.recall()
+    before = known()
     libraries = tuple(digests(sorted(told.mapped)))
+    kept.keep(before)
     listed = {os.path.realpath(one.path) for one in operators}
     return RuntimeFacts(
         python=told.python,

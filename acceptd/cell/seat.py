@@ -1,0 +1,86 @@
+"""The seat of one kind of warm parent in a cell: who sits there, why it goes, whether a profile may use it."""
+
+from __future__ import annotations
+
+import threading
+from typing import Final
+
+from acceptd.cell.supply import ParentSupply, WarmParent
+from acceptd.evidence import JobRecord
+from acceptd.policy.profile import Profile
+from acceptd.runtime import pins
+from acceptd.runtime.facts import Library
+
+JOBS_PER_PARENT: Final = 1000
+JOBS_PER_HEALTH: Final = 32
+"""So often a parent is asked how it is (about 0.1 ms), and after every job that did not end well."""
+
+
+class Seat:
+    """The parent of one kind that a cell uses at present; replaced after a death, an illness or N jobs."""
+
+    def __init__(self, supply: ParentSupply) -> None:
+        self.supply = supply
+        self.parent: WarmParent | None = None
+        self.lock = threading.Lock()
+
+    def take(self) -> WarmParent:
+        with self.lock:
+            if self.parent is None or self.parent.retired:
+                self.parent = self.supply.take()
+            self.parent.running += 1
+            self.parent.jobs += 1
+            return self.parent
+
+    def give_back(self, parent: WarmParent, *, trouble: str, suspect: bool) -> str:
+        """Take a parent back after a job; return why it is replaced, or an empty string.
+
+        ``suspect``: the job was killed from outside; the parent is asked at once whether anything is left.
+        """
+        with self.lock:
+            parent.running -= 1
+            if not parent.retired:
+                parent.retired = trouble or (f"jobs: {parent.jobs}" if parent.jobs >= JOBS_PER_PARENT else "")
+                due = suspect or parent.jobs % JOBS_PER_HEALTH == 0
+                if not parent.retired and parent.running == 0 and due:
+                    parent.retired = parent.ailment()
+                reason = parent.retired
+            else:
+                reason = ""  # told once, when it was retired
+            finished = bool(parent.retired) and parent.running == 0
+            if finished and self.parent is parent:
+                self.parent = None
+        if finished:
+            parent.close()
+        return reason
+
+    def close(self) -> None:
+        with self.lock:
+            parent, self.parent = self.parent, None
+        if parent is not None:
+            parent.close()
+
+
+def unfit(parent: WarmParent, profile: Profile) -> JobRecord | None:
+    """Return the record of a job that does not start because the parent is not what the profile pins, or None.
+
+    Waits for the digests of the parent's libraries only where the profile pins some.
+    """
+    told = parent.parent.told
+    libraries: tuple[Library, ...] = ()
+    if profile.libraries:
+        try:
+            libraries = parent.facts.result().libraries
+        except OSError as error:
+            message = f"{error.filename}: {error.strerror}"
+            return refusal(pins.LIBRARY, message, parent.number)
+    found = pins.differences(profile.libraries, libraries, profile.onnxruntime, told.onnxruntime)
+    if not found:
+        return None
+    more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+    return refusal(found[0].code, f"profile {profile.name}: {found[0].sentence()}{more}", parent.number)
+
+
+def refusal(cause: str, message: str, parent: int = 0) -> JobRecord:
+    """Return the record of a ``run`` that does not start for want of the profile's runtime."""
+    return JobRecord(kind="run", ending="unavailable", cause=cause, message=message[:600], parent=parent)
