@@ -168,7 +168,7 @@ class WarmParent:
         elif how == "memory":
             self._ballast = bytearray(64 << 20)
         elif how == "children":
-            while len(self._children) <= READY_ROOMS:
+            while len(self._children) < READY_ROOMS + 4:
                 self._prepare()
         elif how == "silent":
             os.kill(os.getpid(), signal.SIGSTOP)

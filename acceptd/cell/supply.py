@@ -12,6 +12,7 @@ import json
 import socket
 import struct
 import threading
+import time
 from array import array
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -35,6 +36,7 @@ ROOMS: Final = 6
 GROWTH_BYTES: Final = 16 << 20
 """Anonymous memory that a parent may gain over its time: its rooms and poll set, no more."""
 
+_ASKED: Final = 5
 MAX_KINDS: Final = 16
 """Kinds of parents in supply; a profile that was changed leaves its old kind behind until a restart."""
 MAX_KNOWN: Final = 512
@@ -68,21 +70,26 @@ class WarmParent:
 
     def ailment(self) -> str:
         """Ask it how it is, with none of its jobs running; return what is wrong, or an empty string."""
-        try:
-            with self._lock:
-                self.parent.control.send(b"P")
-                answer = self.parent.control.recv(4096)
-            told: dict[str, int] = json.loads(answer[1:]) if answer[:1] == b"P" else {}
-            threads, anonymous, children = (int(told[name]) for name in ("threads", "anonymous", "children"))
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            return f"silent: {type(error).__name__}"
-        if threads != 1:
-            return f"threads: {threads}"
-        if anonymous > self.parent.anonymous + GROWTH_BYTES:
-            return f"memory: {anonymous - self.parent.anonymous} bytes more than when warm"
-        if children > ROOMS:
-            return f"children: {children} with no job running, {ROOMS} rooms"
-        return ""
+        for attempt in range(_ASKED):
+            try:
+                threads, anonymous, children = self._health()
+            except (OSError, ValueError, KeyError, TypeError) as error:
+                return f"silent: {type(error).__name__}"
+            if threads != 1:
+                return f"threads: {threads}"
+            if anonymous > self.parent.anonymous + GROWTH_BYTES:
+                return f"memory: {anonymous - self.parent.anonymous} bytes more than when warm"
+            if children <= ROOMS:
+                return ""
+            time.sleep(0.01 * 2**attempt)  # the last job's pid 1 may be about to end
+        return f"children: {children} with no job running, {ROOMS} rooms"
+
+    def _health(self) -> tuple[int, int, int]:
+        with self._lock:
+            self.parent.control.send(b"P")
+            answer = self.parent.control.recv(4096)
+        told: dict[str, int] = json.loads(answer[1:]) if answer[:1] == b"P" else {}
+        return int(told["threads"]), int(told["anonymous"]), int(told["children"])
 
     def close(self) -> None:
         """Close the control socket; the parent and everything below it end."""

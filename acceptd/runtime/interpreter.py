@@ -80,7 +80,8 @@ def examine(interpreter: str = "") -> Interpreter:
     """
     if interpreter in {"", sys.executable}:
         place = sys.executable
-        found = _own()
+        # PYTHONHOME turns this process's own idea of its directories: a fresh, isolated one tells them.
+        found = _other(place, (0, 0, 0)) if os.environ.get("PYTHONHOME") else _own()
     else:
         place = interpreter
         found = _other(interpreter, _guarded(interpreter))

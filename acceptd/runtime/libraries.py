@@ -14,6 +14,8 @@ from acceptd.runtime.facts import Library
 
 _CHUNK: Final = 1 << 20
 _MAX_CACHED: Final = 4096
+_TRIES: Final = 3
+"""A hard link to a file (as some installers make) changes its ctime while it is read."""
 _SETTLED_NS: Final = 2_000_000_000
 """A file changed so shortly before it was hashed may change again within one tick of the clock, unseen."""
 Key = tuple[int, int, int, int, int]
@@ -62,26 +64,34 @@ def adopt(entries: Mapping[Key, str]) -> None:
 def _library(path: str) -> Library:
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
     try:
-        before = os.fstat(descriptor)
-        if not stat.S_ISREG(before.st_mode):
-            raise OSError(22, "not a regular file", path)
-        key = _key(before)
-        with _lock:
-            known = _cache.get(key)
-        if known is not None:
-            return Library(path, known, before.st_size)
-        state = hashlib.sha256()
-        buffer = memoryview(bytearray(_CHUNK))
-        while count := os.readv(descriptor, [buffer]):
-            state.update(buffer[:count])  # releases the GIL
-        if _key(os.fstat(descriptor)) != key:
+        for _ in range(_TRIES):
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
+                raise OSError(22, "not a regular file", path)
+            key = _key(status)
+            with _lock:
+                digest = _cache.get(key)
+            if digest is not None:
+                return Library(path, digest, status.st_size)
+            digest = _read(descriptor)
+            if _key(os.fstat(descriptor)) == key:
+                break
+        else:
             raise OSError(116, "changed while it was read", path)
     finally:
         os.close(descriptor)
-    digest = state.hexdigest()
     if time.time_ns() - max(key[3], key[4]) > _SETTLED_NS:
         adopt({key: digest})
-    return Library(path, digest, before.st_size)
+    return Library(path, digest, status.st_size)
+
+
+def _read(descriptor: int) -> str:
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    state = hashlib.sha256()
+    buffer = memoryview(bytearray(_CHUNK))
+    while count := os.readv(descriptor, [buffer]):
+        state.update(buffer[:count])  # releases the GIL
+    return state.hexdigest()
 
 
 def _key(status: os.stat_result) -> Key:

@@ -1,0 +1,138 @@
+"""Warm parents in supply: shared by cells, asked how they are, replaced when they are not well."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from acceptd.cell import seat as seat_module
+from acceptd.cell.client import Cell
+from acceptd.cell.limits import job_limits
+from acceptd.cell.supply import Kind, Supplies, WarmParent
+from acceptd.errors import CellUnavailableError
+from acceptd.evidence import JobRecord
+from acceptd.policy.policy import LimitsTable, Policy
+
+pytestmark = pytest.mark.cell
+WHO = "note(pid=os.getppid(), text=open('/m/model.onnx').read())"
+
+
+def run(cell: Cell, source: str = WHO) -> JobRecord:
+    return cell.run(
+        "attack",
+        files={"model.onnx": "mine/model.onnx"},
+        spec={"source": source},
+        limits=job_limits("attack", LimitsTable(run_cpu_seconds=5, memory_bytes=128 << 20)),
+        required_walls=Policy().required_walls,
+    )
+
+
+def parent_of(cell: Cell) -> WarmParent:
+    seat, parent = cell._take(Kind())
+    seat.give_back(parent, trouble="", suspect=False)
+    return parent
+
+
+def alive(parent: WarmParent) -> bool:
+    return parent.parent.process.poll() is None
+
+
+@pytest.fixture
+def reasons() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def own(sealed: Path, reasons: list[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Cell]:
+    """A cell that asks its parent after every job."""
+    monkeypatch.setattr(seat_module, "JOBS_PER_HEALTH", 1)
+    with Cell(sealed, testing=True, on_replaced=reasons.append) as cell:
+        yield cell
+
+
+def test_cells_that_share_supplies_have_parents_of_their_own(sealed: Path) -> None:
+    supplies = Supplies(sealed, testing=True)
+    first, second = Cell(sealed, testing=True, supplies=supplies), Cell(sealed, testing=True, supplies=supplies)
+    try:
+        assert run(first).parent != run(second).parent
+        parent = parent_of(first)
+        first.close()
+        assert not alive(parent)
+        assert run(second).ending == "done"
+        with pytest.raises(CellUnavailableError):
+            run(first)
+    finally:
+        second.close()
+        supplies.close()
+    with pytest.raises(CellUnavailableError):
+        run(Cell(sealed, testing=True, supplies=supplies))
+
+
+def test_a_healthy_parent_stays_however_often_it_is_asked(own: Cell, reasons: list[str]) -> None:
+    parents = {run(own).parent for _ in range(12)}
+    assert (len(parents), reasons, own.replaced) == (1, [], 0)
+
+
+@pytest.mark.parametrize("illness", ["threads", "memory", "children"])
+def test_a_parent_that_is_not_well_is_replaced_and_the_reason_is_told(
+    own: Cell, reasons: list[str], illness: str
+) -> None:
+    run(own)
+    ill = parent_of(own)
+    assert reasons == []
+    ill.parent.control.send(b"X" + illness.encode())
+    # Its own next job still runs; the one after it has another parent.
+    assert run(own).ending == "done"
+    assert [one.partition(":")[0] for one in reasons] == [illness]
+    assert own.replacements == {illness: 1}
+    assert not alive(ill)
+    record = run(own)
+    assert record.parent != ill.number
+    assert [note.facts["text"] for note in record.notes] == ["my model"]
+
+
+def test_a_parent_that_answers_no_more_is_replaced_and_the_job_runs_in_another(
+    own: Cell, reasons: list[str]
+) -> None:
+    run(own)
+    silent = parent_of(own)
+    silent.parent.control.settimeout(0.5)
+    silent.parent.control.send(b"Xsilent")
+    record = run(own)
+    assert (record.ending, record.attempts) == ("done", 2)
+    assert record.parent != silent.number
+    assert [one.partition(":")[0] for one in reasons] == ["lost"]
+    assert not alive(silent)
+
+
+def test_after_a_job_that_was_killed_the_parent_is_asked_at_once(sealed: Path, reasons: list[str]) -> None:
+    with Cell(sealed, testing=True, on_replaced=reasons.append) as cell:
+        run(cell)
+        ill = parent_of(cell)
+        ill.parent.control.send(b"Xthreads")
+        assert run(cell).parent == ill.number  # well so far: it is asked every 32 jobs only
+        record = run(cell, "while True: os.write(2, b'x' * 65536)")
+        assert (record.ending, record.cause) == ("limit", "stderr")
+        assert reasons == ["threads: 2"]
+
+
+def test_outside_the_tests_no_word_makes_a_parent_ill(sealed: Path) -> None:
+    with Cell(sealed) as cell:
+        parent = parent_of(cell)
+        assert parent.ailment() == ""
+        parent.parent.control.send(b"Xmemory")
+        parent.parent.control.recv(64)  # taken for an order: a room goes out
+        assert parent.ailment() == ""
+
+
+def test_a_parent_leaves_no_descriptor_behind(sealed: Path) -> None:
+    with Cell(sealed, testing=True) as cell:
+        run(cell)
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(2):
+        with Cell(sealed, testing=True) as cell:
+            run(cell)
+    assert len(os.listdir("/proc/self/fd")) == before
