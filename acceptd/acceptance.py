@@ -27,6 +27,8 @@ from acceptd.policy.contract import Contract
 from acceptd.policy.manifest import Manifest
 from acceptd.record.entry import utc_now
 from acceptd.rules import Rules
+from acceptd.runtime import cpu
+from acceptd.runtime.identity import RuntimeRecord, record_of
 from acceptd.tools import Tools
 from acceptd.unpack import unpack_archive
 
@@ -78,6 +80,8 @@ class Acceptance:
     contract: Contract | None = None
     contract_digest: str = ""
     team: str = ""
+    runtimes: list[RuntimeRecord] = field(default_factory=list)
+    runtime_problem: str = ""
 
     def __post_init__(self) -> None:
         self.team = self.drop.team
@@ -187,6 +191,7 @@ class Acceptance:
                     self.jobs += execution.run(model, sources, outputs, stack)
         with self._stage("compare"):
             self._compare(manifest, inputs, expected, outputs)
+            self._measure_runtime()
 
     def _read_manifest(self) -> None:
         limits = job_limits("manifest", self.rules.policy.limits)
@@ -261,6 +266,18 @@ class Acceptance:
             except InternalError:
                 self.statistics = None  # no statistics: the judge says inconclusive, never accepted
 
+    def _measure_runtime(self) -> None:
+        """Note what each run was forked from: the warm parent before it read a submitted byte."""
+        for parent in sorted({job.parent for job in self.jobs if job.kind == "run" and job.parent}):
+            try:
+                facts = self.tools.cell.runtime(parent)
+            except CellUnavailableError as error:
+                self.runtime_problem = error.message
+                continue
+            record = record_of(facts, self.rules.profile, cpu.host())
+            if record not in self.runtimes:
+                self.runtimes.append(record)
+
     # -- common -------------------------------------------------------------------------------------
 
     def _job(
@@ -317,6 +334,8 @@ class Acceptance:
             wall_notes=notes,
             manifest_error=self.manifest_error,
             inferred=list(self.inferred),
+            runtimes=list(self.runtimes),
+            runtime_problem=self.runtime_problem,
         )
 
     @contextmanager

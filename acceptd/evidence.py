@@ -23,6 +23,7 @@ from acceptd.model_facts import Selection as Selection
 from acceptd.model_facts import Trip as Trip
 from acceptd.model_facts import TypeUse as TypeUse
 from acceptd.model_facts import ValueInfo as ValueInfo
+from acceptd.runtime.identity import RuntimeRecord, identity
 from acceptd.structure_facts import SelectionPlace as SelectionPlace
 from acceptd.structure_facts import SelectionShape as SelectionShape
 from acceptd.structure_facts import Structure as Structure
@@ -359,3 +360,13 @@ class Submission(Evidence):
     manifest_error: Problem | None = None
     inferred: list[str] = []
     """What of the manifest was inferred because the bundle carries none; empty when it carries one."""
+    runtimes: list[RuntimeRecord] = []
+    """What the runs were forked from, as the trusted side measured it: one, unless it changed in between."""
+    runtime_problem: str = ""
+    """Why what a run was forked from could not be measured."""
+
+    @property
+    def runtime_identity(self) -> str | None:
+        """The identity of the runtime, where all runs had one and it was measured."""
+        measured = len(self.runtimes) == 1 and not self.runtime_problem
+        return identity(self.runtimes[0]) if measured else None

@@ -194,7 +194,7 @@ class Lifecycle:
             document=prepared.document,
             promote=promotable(rules.policy, outcome),
             manifest=outcome.manifest.model_dump(mode="json", by_alias=True) if outcome.manifest else None,
-            options=release_options(rules),
+            options=release_options(rules, outcome),
         )
         self.known_rules.update(digest for _, _, digest in first_used)
         log.info("judged", verdict=outcome.judgement.verdict, model=model, reason=outcome.judgement.reason)

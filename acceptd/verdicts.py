@@ -57,7 +57,8 @@ def entry_body(team: str, name: str, rules: Rules, outcome: Outcome, signer: Sig
         "profile_digest": rules.profile_digest,
         # What a promotion signs beside the bytes: the queue, which keeps both meanwhile, proves nothing.
         "manifest_digest": document_digest(manifest.model_dump(mode="json", by_alias=True)) if manifest else None,
-        "options_digest": document_digest(release_options(rules)),
+        "options_digest": document_digest(release_options(rules, outcome)),
+        "runtime_identity": outcome.submission.runtime_identity,
         # The submitter's word about origin and terms, marked as such: signed as told, not as verified.
         "declared": declared(manifest),
         "evidence_digest": hashlib.sha256(evidence).hexdigest(),
@@ -74,7 +75,14 @@ def entry_body(team: str, name: str, rules: Rules, outcome: Outcome, signer: Sig
         bundle_digest=sealed.digest if sealed else None,
         files=[(file.path, file.sha256) for file in sealed.files] if sealed else [],
         findings=plain(findings),
-        predicate=plain({**facts, "findings": findings, "timings_ms": outcome.timings_ms}),
+        predicate=plain(
+            {
+                **facts,
+                "findings": findings,
+                "timings_ms": outcome.timings_ms,
+                "runtimes": [one.model_dump(mode="json", by_alias=True) for one in outcome.submission.runtimes],
+            }
+        ),
     )
     body = {
         **facts,
@@ -116,6 +124,6 @@ def promotable(policy: Policy, outcome: Outcome) -> str:
     return policy.release.channel
 
 
-def release_options(rules: Rules) -> dict[str, Any]:
+def release_options(rules: Rules, outcome: Outcome) -> dict[str, Any]:
     """Return the session options that the bundle was accepted with, for ``release.json``."""
-    return SessionOptions.of(rules.profile).model_dump(mode="json")
+    return SessionOptions.of(rules.profile, outcome.submission.runtime_identity).model_dump(mode="json")

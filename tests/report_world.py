@@ -41,6 +41,18 @@ def finding(**changes: Any) -> dict[str, Any]:
     return base | changes
 
 
+def runtime(text: str = "plain") -> dict[str, Any]:
+    """Return a runtime record (:mod:`acceptd.runtime.identity`) with ``text`` wherever there is some."""
+    return {
+        "schema": 1, "python": text, "implementation": text, "machine": text, "cpu_class": text,
+        "onnxruntime": text, "build": text, "distribution": text, "numpy": text,
+        "available_providers": [text], "libraries": [{"name": text, "sha256": "78" * 32}], "providers": [text],
+        "provider_options": {text: {text: text}}, "allow_cpu_fallback": False, "intra_op_threads": 1,
+        "inter_op_threads": 1, "optimisation": text, "session_entries": {text: text}, "reduced_build": "",
+        "custom_operators": [{"name": text, "sha256": "78" * 32, "abi": 20, "source": text, "domain": text}],
+    }  # fmt: skip
+
+
 def report(text: str = "plain", **changes: Any) -> dict[str, Any]:
     """Return a report (:mod:`acceptd.report.document`); ``text`` stands wherever a submitter's may."""
     job = {
@@ -65,7 +77,8 @@ def report(text: str = "plain", **changes: Any) -> dict[str, Any]:
         "verdict": "rejected", "reason": text, "submission": "20261129t151700123-1a2b3c4d", "team": "mosaic",
         "judged_at": "2026-11-29T15:17:00Z", "bundle_id": "mosaic/evidence", "bundle_version": "1.4.0",
         "bundle_digest": "12" * 32, "policy": "default", "policy_digest": "34" * 32, "contract_digest": None,
-        "profile": "cpu", "runtime": {text: text}, "findings": [finding(where=text, message=text)],
+        "profile": "cpu", "runtime": runtime(text), "runtime_identity": "56" * 32,
+        "runtime_said": {text: text}, "findings": [finding(where=text, message=text)],
         "withheld_findings": 0, "inferred": [text],
         "walls": {"seccomp": "enforced", "memory_cgroup": "unavailable"},
         "wall_notes": {"memory_cgroup": text}, "timings_ms": {"seal": 3.6, "run": 33.0},

@@ -20,6 +20,13 @@ TABLE: Final[Table] = {
         "listed, or was not mapped. Nothing was run.",
         "The operator finds out who changed it; `acceptd profile pin` prints the table as it is now.",
     ),
+    "runtime/unmeasured": Code(
+        "hold",
+        "reviewer",
+        "The libraries that a run was forked from could not be measured afterwards: a file was replaced or cannot "
+        "be read. What ran has no identity.",
+        "The operator restarts acceptd after a change to an interpreter, and the bundle is submitted again.",
+    ),
     "runtime/said-otherwise": Code(
         "hold",
         "reviewer",

@@ -29,6 +29,11 @@ _LIMITS: Final = {
     "threads": "resources/thread-limit",
 }
 
+RUNTIME_CAUSES: Final = frozenset(
+    {"runtime/library-mismatch", "runtime/version-mismatch", "runtime/custom-operator-mismatch"}
+)
+"""Causes of a run that did not start because its runtime is not the profile's: the codes of the findings."""
+
 
 def stage_of(record: JobRecord) -> Stage:
     """Return the stage of the acceptance that a job belongs to."""
@@ -91,6 +96,8 @@ def ending(record: JobRecord, *, superseded: bool = False) -> list[Finding]:
         return [make("cell/job-retried", stage, where, f"{record.ending} once; another attempt counts")]
     if record.ending == "lost":
         return [make("cell/lost", "cell", where, f"lost {reached}: {record.cause or record.message}", facts)]
+    if record.ending == "unavailable" and record.cause in RUNTIME_CAUSES:
+        return [make(record.cause, stage, where, record.message, facts)]
     if record.ending == "unavailable":
         return [make("cell/unavailable", "cell", where, record.message or "no sandbox for this job", facts)]
     if record.ending == "violation":

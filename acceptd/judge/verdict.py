@@ -17,6 +17,7 @@ from acceptd.judge.finding import Finding, Judgement, Stage, Verdict
 from acceptd.judge.inventory import MANIFEST_FILE, Inventory, check_lock, take
 from acceptd.judge.jobs import Jobs, ending, place
 from acceptd.judge.native import native_libraries
+from acceptd.judge.runtimes import runtimes
 from acceptd.judge.structure import structure
 from acceptd.judge.words import finish, make, with_policy
 from acceptd.policy.contract import Contract
@@ -220,6 +221,7 @@ def _after_run(
             yield _registered(problem.code, "compare", problem.where, problem.message)
         yield from parity.parity(manifest, statistics.outputs, policy, contract)
         yield from behaviour.comparisons(manifest, statistics.outputs, statistics.insensitive)
+    yield from runtimes(submission, profile)
 
 
 def _run_ending(manifest: Manifest, jobs: Jobs, record: JobRecord) -> Iterator[Finding]:

@@ -29,7 +29,6 @@ def document(
     policy_digest: str,
     policy_name: str = "",
     profile: str = "",
-    runtime: Mapping[str, str] | None = None,
     contract_digest: str = "",
     timings_ms: Mapping[str, float] | None = None,
     release: Mapping[str, Any] | None = None,
@@ -37,9 +36,10 @@ def document(
 ) -> dict[str, Any]:
     """Return the report of one judgement, for a reviewer; :func:`for_team` makes the team's from it.
 
-    ``timings_ms`` maps a stage to milliseconds of wall clock; ``runtime`` defaults to what the run
-    job said of itself; ``release`` is there once the bundle is promoted. All values are JSON data:
-    integers beyond 2**53 - 1 are decimal strings, non-finite numbers strings.
+    ``timings_ms`` maps a stage to milliseconds of wall clock; ``runtime`` is the record of
+    what the runs were forked from, ``runtime_said`` what a job said of it; ``release`` is there once
+    the bundle is promoted. All values are JSON data: integers beyond 2**53 - 1 are decimal strings,
+    non-finite numbers strings.
     """
     sealed = submission.sealed
     jobs = [_job(record) for record in submission.jobs]
@@ -57,7 +57,9 @@ def document(
         "policy_digest": policy_digest,
         "contract_digest": contract_digest or None,
         "profile": profile,
-        "runtime": dict(runtime) if runtime is not None else _runtime(submission),
+        "runtime_identity": submission.runtime_identity,
+        "runtime": _runtime(submission),
+        "runtime_said": _said(submission),
         "findings": [_finding(finding) for finding in judgement.findings],
         "withheld_findings": 0,
         "inferred": list(submission.inferred),
@@ -149,7 +151,12 @@ def _resources(jobs: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _runtime(submission: Submission) -> dict[str, str]:
+def _runtime(submission: Submission) -> dict[str, Any]:
+    """Return the runtime record of the runs, as it was measured; of several the last, and then no identity."""
+    return submission.runtimes[-1].model_dump(mode="json", by_alias=True) if submission.runtimes else {}
+
+
+def _said(submission: Submission) -> dict[str, str]:
     """Return what the last run job said of its runtime: a statement of the cell, not a measurement."""
     schemas = [record.schema_ for record in submission.jobs if record.kind == "run" and record.schema_]
     return dict(schemas[-1].runtime) if schemas else {}

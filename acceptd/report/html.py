@@ -8,6 +8,7 @@ from typing import Any, Final
 from acceptd.report.chart import memory_chart
 from acceptd.report.escape import markup, milliseconds, shape, size
 from acceptd.report.origin import origin
+from acceptd.report.runtime import runtime_section
 from acceptd.report.style import CONTENT_POLICY, CSS
 from acceptd.report.tables import BAD as _BAD
 from acceptd.report.tables import code as _code
@@ -29,6 +30,7 @@ def render(report: Mapping[str, Any]) -> str:
         _section("Parity", _parity(report.get("parity", []))),
         _section("Resources", _resources(report)),
         _section("Walls of the sandbox", _walls(report)),
+        _section("Runtime", runtime_section(report)),
         _section("Identity", _identity(report)),
         _section("Files", _files(report)),
     ]
@@ -183,7 +185,7 @@ def _identity(report: Mapping[str, Any]) -> str:
         ("Policy", f"{report.get('policy', '')} {report['policy_digest']}".strip()),
         ("Contract digest", report.get("contract_digest")),
         ("Profile", report.get("profile")),
-        ("Runtime", ", ".join(f"{key} {value}" for key, value in report.get("runtime", {}).items())),
+        ("Runtime identity", report.get("runtime_identity")),
         ("Release", " ".join(f"{key} {value}" for key, value in release.items())),
         ("Inferred", ", ".join(report.get("inferred", []))),
         ("Ledger", report.get("ledger")),

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from acceptd.report.escape import line, milliseconds, size
 from acceptd.report.origin import terminal_rows
+from acceptd.report.runtime import runtime_rows
 
 STYLES: Final = {
     "accepted": "bold green",
@@ -100,6 +101,7 @@ def _facts(report: Mapping[str, Any], unicode: bool, every: bool) -> Table:
     total = timings.get("total", sum(timings.values()))
     memory = size(resources.get("peak_memory_bytes", 0))
     rows.append(("cost", f"{milliseconds(total)}, {memory} of memory at most"))
+    rows += runtime_rows(report, every=every)
     rows += terminal_rows(report.get("declared"), every=every)
     release = report.get("release")
     if release:

@@ -19,7 +19,8 @@ PURE_STANDARD = {
 }  # fmt: skip
 PURE_OURS = {
     "acceptd.evidence", "acceptd.policy.manifest", "acceptd.policy.policy", "acceptd.policy.contract",
-    "acceptd.policy.profile", "acceptd.policy.names", "acceptd.policy.reduced", "acceptd.policy.licenses",
+    "acceptd.policy.profile", "acceptd.policy.names", "acceptd.policy.reduced", "acceptd.runtime.facts",
+    "acceptd.runtime.identity", "acceptd.runtime.pins", "acceptd.policy.licenses",
 }  # fmt: skip
 
 

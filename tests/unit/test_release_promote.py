@@ -541,3 +541,16 @@ def test_canonical_form_is_what_is_signed(world: World) -> None:
     for path in (world.channel_file, world.release_file(1)):
         envelope = parse(path.read_bytes().rstrip(b"\n"))
         assert base64.b64decode(envelope["payload"]) == canonical(payload_of(path))
+
+
+def test_a_verdict_of_a_version_that_knew_fewer_options_can_still_be_promoted(world: World) -> None:
+    old = {
+        "profile": "cpu", "providers": ["CPUExecutionProvider"], "allow_cpu_fallback": False,
+        "intra_op_threads": 1, "inter_op_threads": 1, "optimisation": "all", "session_entries": {},
+        "runtime_identity": None,
+    }  # fmt: skip
+    one = world.accepted("1.0.0", options_digest=document_digest(old))
+    with pytest.raises(ReleaseError, match="judged with other options"):
+        world.promote(one, options={**old, "libraries": {"libc.so.6": "0" * 64}})
+    assert world.promote(one, options=old).number == 1
+    assert world.open().options["libraries"] == {}

@@ -123,7 +123,8 @@ def test_the_documented_keys_are_there() -> None:
     assert made["bundle_digest"] == "12" * 32
     assert made["bundle_id"] == "mosaic/evidence"
     assert made["ledger"] == "unanchored"
-    assert made["runtime"] == {"onnxruntime": "1.32.0"}
+    assert made["runtime_said"] == {"onnxruntime": "1.32.0"}  # the job's word, and marked as such
+    assert (made["runtime"], made["runtime_identity"]) == ({}, None)  # nothing was measured
     assert made["timings_ms"] == {"seal": 3.612, "run": 12.0}
     assert made["resources"]["peak_memory_bytes"] == 71
     assert made["resources"]["cpu_ms"] == 15.0
