@@ -201,29 +201,18 @@ def outputs_of(session: Any) -> list[RuntimeValue]:
     return [runtime_value(node.name, node.type, node.shape) for node in session.get_outputs()]
 
 
-_CLASSES: Final = ("avx512_vnni", "avx512f", "avx2", "sse4_2", "asimddp", "asimd")
 _facts: dict[str, str] = {}
 _loaded: list[ctypes.CDLL] = []
 
 
-def _cpu_class() -> str:
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
-            flags = set(file.read(1 << 16).split())
-    except OSError:
-        return "unknown"
-    return next((name for name in _CLASSES if name in flags), "unknown")
-
-
 def runtime_facts() -> dict[str, str]:
-    """Return versions, build and CPU feature class of this runtime; gathered once, before the fork."""
+    """Return versions, providers and build of this runtime; gathered once, before the fork."""
     if not _facts:
         _facts.update({
             "onnxruntime": ort.__version__,
             "build": clip(ort.get_build_info()),
             "numpy": np.__version__,
             "available_providers": ",".join(available_providers()),
-            "cpu_class": _cpu_class(),
         })  # fmt: skip
     return dict(_facts)
 

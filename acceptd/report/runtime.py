@@ -34,7 +34,12 @@ def runtime_section(report: Mapping[str, Any]) -> str:
 
 
 def _pairs(rows: list[tuple[str, Any]]) -> str:
-    return f"<dl>{''.join(f'<dt>{markup(name, 60)}</dt><dd>{markup(value)}</dd>' for name, value in rows)}</dl>"
+    return f"<dl>{''.join(_pair(name, value) for name, value in rows)}</dl>"
+
+
+def _pair(name: str, value: Any) -> str:
+    mono = ' class="mono"' if name in {"Identity", "Reduced build"} else ""
+    return f"<dt>{markup(name, 60)}</dt><dd{mono}>{markup(value)}</dd>"
 
 
 def _facts(record: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -37,6 +37,7 @@ td { overflow-wrap: anywhere; } td.bad { color: var(--rejected); font-weight: 60
 td.right, th.right { white-space: nowrap; }
 figure { margin: 1rem 0 0; } figcaption { color: var(--soft); font-size: .9rem; overflow-wrap: anywhere; }
 svg { display: block; width: 100%; height: 4rem; color: var(--tone); background: var(--card); }
+details { margin-top: .6rem; } summary { color: var(--soft); cursor: pointer; }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: .25rem 1.2rem; margin: 0; }
 dt { color: var(--soft); } dd { margin: 0; overflow-wrap: anywhere; }
 @media (max-width: 34rem) { dl { grid-template-columns: 1fr; } dd { margin-bottom: .5rem; } }
