@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from acceptd.cli.common import JsonOption, StateOption, chosen_state, console
+from acceptd.cli.common import EXIT_USAGE, JsonOption, StateOption, chosen_state, console
 from acceptd.config import load_settings, policies_directory
 from acceptd.errors import UsageError
 from acceptd.judge.codes import CODES
+from acceptd.policy import schemas
+from acceptd.policy.check import KINDS, Kind, examine
+from acceptd.policy.difference import changes
 from acceptd.policy.load import digest, load_policy
+from acceptd.report.escape import line
 from acceptd.report.explain import explained, near, print_explained
 from acceptd.rules import policy_file
 
@@ -35,10 +40,82 @@ def show(
 
 
 @app.command("check")
-def check(path: Annotated[Path, typer.Argument(help="A policy file.")]) -> None:
-    """Validate one policy file."""
-    loaded = load_policy(path)
-    console().print(f"{path}: valid, digest {digest(loaded)}", markup=False)
+def check(
+    paths: Annotated[
+        list[Path] | None, typer.Argument(help="Files, or policy directories; default: the installation's own.")
+    ] = None,
+    kind: Annotated[
+        str, typer.Option("--kind", help="policy, contract or profile; default: by place and keys.")
+    ] = "",
+    state: StateOption = None,
+    json_: JsonOption = False,
+) -> None:
+    """Validate policies, contracts and profiles. Every error is told as file:line: key: message. Exit 2 if any."""
+    if kind and kind not in KINDS:
+        raise UsageError(f"--kind {kind!r}: no such kind", remedy="policy, contract or profile")
+    chosen: Kind | None = next((one for one in KINDS if one == kind), None)
+    rows: list[dict[str, object]] = []
+    files = _files(paths or [policies_directory(load_settings(chosen_state(state)))])
+    out = console()
+    for path in files:
+        what, troubles = examine(path, chosen)
+        for one in troubles:
+            rows.append({"file": str(path), "kind": what} | asdict(one))
+            if not json_:
+                out.print(line(one.text(path), 2000), soft_wrap=True)
+                if one.remedy:
+                    out.print(f"  → {line(one.remedy, 1000)}", soft_wrap=True)
+        if not troubles and not json_:
+            out.print(f"{line(path)}: a valid {what}", soft_wrap=True)
+    if json_:
+        typer.echo(json.dumps({"files": [str(path) for path in files], "troubles": rows}, sort_keys=True))
+    raise typer.Exit(EXIT_USAGE if rows else 0)
+
+
+def _files(paths: Sequence[Path]) -> list[Path]:
+    """Return the TOML files of ``paths``: a policy directory's own, its profiles and its contracts."""
+    result: list[Path] = []
+    for path in paths:
+        if not path.is_dir():
+            result.append(path)
+            continue
+        found = sorted([*path.glob("*.toml"), *path.glob("profiles/*.toml"), *path.glob("contracts/*/*.toml")])
+        if not found:
+            raise UsageError(f"{path} holds no .toml file", remedy="name a file, or a policy directory")
+        result += found
+    return result
+
+
+@app.command("schema")
+def schema(
+    kind: Annotated[str, typer.Argument(help="policy, contract, profile or bundle (bundle.toml).")] = "policy",
+) -> None:
+    """Print the JSON Schema of what people write, for an editor or another tool."""
+    if kind not in schemas.KINDS:
+        raise UsageError(f"there is no schema of {kind!r}", remedy=f"known are {', '.join(schemas.KINDS)}")
+    typer.echo(schemas.schema_text(kind), nl=False)
+
+
+@app.command("diff")
+def diff(
+    first: Annotated[str, typer.Argument(help="A policy's name or path.")],
+    second: Annotated[str, typer.Argument(help="The other one.")],
+    state: StateOption = None,
+    json_: JsonOption = False,
+) -> None:
+    """Print in what the second policy differs from the first, and whether it is stricter or laxer there."""
+    directory = policies_directory(load_settings(chosen_state(state)))
+    policies = [load_policy(policy_file(directory, name)) for name in (first, second)]
+    found = changes(*policies)
+    if json_:
+        rows = [asdict(one) for one in found]
+        digests = [digest(policy) for policy in policies]
+        typer.echo(json.dumps({"digests": digests, "changes": rows}, sort_keys=True))
+        return
+    out = console()
+    for one in found:
+        out.print(f"{one.tendency:8} {line(one.text(), 4000)}", soft_wrap=True)
+    out.print(f"{len(found)} differences" if found else "no difference: one digest")
 
 
 @app.command("explain")

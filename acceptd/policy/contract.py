@@ -17,8 +17,8 @@ from acceptd.policy.names import ModelId, Name, Sha256
 class Ceilings(Table):
     """Upper bounds; milliseconds and bytes."""
 
-    load_ms: Annotated[float, Field(gt=0, strict=False)] | None = None
-    run_ms: Annotated[float, Field(gt=0, strict=False)] | None = None
+    load_ms: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    run_ms: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     peak_memory_bytes: Annotated[int, Field(gt=0)] | None = None
     model_bytes: Annotated[int, Field(gt=0)] | None = None
 
@@ -43,6 +43,6 @@ class Contract(Table):
     models: Annotated[list[ContractModel], Field(min_length=1, max_length=32)]
     preprocessing_sha256: Sha256 | None = None
     label_schema_version: str | None = None
-    max_rtol: Annotated[float, Field(ge=0, le=1, strict=False)] | None = None
-    max_atol: Annotated[float, Field(ge=0, strict=False)] | None = None
+    max_rtol: Annotated[float, Field(ge=0, le=1)] | None = None
+    max_atol: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     ceilings: Ceilings = Ceilings()

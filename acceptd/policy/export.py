@@ -13,8 +13,8 @@ from pydantic import Field
 from acceptd.policy.names import Sha256
 from acceptd.policy.table import Short, Table, Text
 
-Finite = Annotated[float, Field(strict=False, allow_inf_nan=False)]
-NotNegative = Annotated[float, Field(strict=False, allow_inf_nan=False, ge=0)]
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+NotNegative = Annotated[float, Field(allow_inf_nan=False, ge=0)]
 ExportField = Literal[
     "framework", "exporter", "checkpoint", "code_revision", "dataset_lineage", "parity", "tested_hardware",
     "quality", "redistribution", "layers",

@@ -10,22 +10,28 @@ import contextlib
 import hashlib
 import os
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Final, TypeVar, get_args
+from typing import Any, Final, TypeVar
 
 import rfc8785
 from pydantic import BaseModel, ValidationError
 
 from acceptd.errors import ConfigError, UsageError
 from acceptd.judge.codes import CODES, may_override
+from acceptd.judge.finding import SEVERITY_ORDER
 from acceptd.policy.contract import Contract
+from acceptd.policy.lines import Place
 from acceptd.policy.manifest import Table, first_error
 from acceptd.policy.names import valid_model_id
 from acceptd.policy.policy import Policy
 from acceptd.policy.profile import Profile
 from acceptd.policy.reduced import Reduced, parse_reduced
+from acceptd.policy.troubles import Trouble, dotted, read, validated
+from acceptd.policy.troubles import all_keys as all_keys
+from acceptd.policy.troubles import keys_of as keys_of
 from acceptd.policy.trusted import check_file, check_interpreter, check_owner, read_trusted
 
 MAX_BYTES: Final = 1 << 20
@@ -42,9 +48,7 @@ def digest(table: Table) -> str:
 
 def load_policy(path: Path) -> Policy:
     """Return the policy of a file. Raises ConfigError: unreadable, writable by others, or not a policy."""
-    policy = _load(path, Policy)
-    _check_severities(policy, str(path))
-    return policy
+    return _load(path, Policy)
 
 
 def load_profile(path: Path) -> Profile:
@@ -136,40 +140,48 @@ def load_all(policy_file: Path) -> Loaded:
 
 
 def _load(path: Path, kind: type[T]) -> T:
-    document = _parse(path, read_trusted(path, MAX_BYTES, "a TOML file"))
-    try:
-        return kind.model_validate(document)
-    except ValidationError as error:
-        place, message = first_error(error)
-        where = "" if place == "(top)" else f"{place}: "  # a check of the whole table names its place itself
-        example = "policies/profiles/cpu.toml" if kind is Profile else "policies/default.toml"
-        raise ConfigError(
-            f"{path}: {where}{message}", remedy=f"correct the key; {example} explains each"
-        ) from error
+    table, troubles = read_table(path, kind)
+    if table is None or troubles:
+        first = troubles[0]
+        more = f" (and {len(troubles) - 1} more: acceptd policy check {path})" if len(troubles) > 1 else ""
+        raise ConfigError(f"{first.text(path)}{more}", remedy=first.remedy)
+    return table
 
 
-def _parse(path: Path, content: bytes) -> dict[str, Any]:
-    try:
-        return tomllib.loads(content.decode("utf-8"))
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{path}: not UTF-8 at byte {error.start}", remedy="save it as UTF-8") from error
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path}: {error}", remedy="correct the TOML") from error
-    except RecursionError as error:
-        raise ConfigError(f"{path}: nested too deeply", remedy="correct the TOML") from error
+def read_table(path: Path, kind: type[T]) -> tuple[T | None, list[Trouble]]:
+    """Return the table of a file and what is wrong with it. Raises ConfigError: unreadable, or not trusted."""
+    source = read(read_trusted(path, MAX_BYTES, "a TOML file"))
+    if isinstance(source, Trouble):
+        return None, [source]
+    example = "policies/profiles/cpu.toml" if kind is Profile else "policies/default.toml"
+    if kind is Contract:
+        example = "policies/contracts/mosaic/evidence-disposition.toml.example"
+    table = validated(source, kind, f"correct the key; {example} explains each")
+    wished = source.document.get("severity") if kind is Policy else None
+    found = _severities(wished) if isinstance(wished, dict) else []
+    troubles = [source.trouble(place, message, remedy) for place, message, remedy in found]
+    if isinstance(table, list):
+        return None, sorted({*table, *troubles})
+    return table, sorted(troubles)
+
+
+def _severities(wished: Mapping[str, Any]) -> list[tuple[Place, str, str]]:
+    """Return place, message and remedy of what ``[severity]`` may not say; unknown severities are passed by."""
+    found: list[tuple[Place, str, str]] = []
+    for code, severity in sorted(wished.items()):
+        if code not in CODES:
+            close = get_close_matches(code, CODES, n=1, cutoff=0.7)
+            remedy = f"did you mean {close[0]}?" if close else "docs/findings.md lists all codes"
+            found.append((("severity", code), "no finding has this code", remedy))
+        elif severity in SEVERITY_ORDER and not may_override(code, severity):
+            words = f"may not be {severity}, it is {CODES[code].severity} by itself"
+            found.append((("severity", code), words, "remove the line"))
+    return found
 
 
 def _check_severities(policy: Policy, origin: str) -> None:
-    for code, severity in sorted(policy.severity.items()):
-        if code not in CODES:
-            raise ConfigError(
-                f"{origin}: severity.{code}: no finding has this code", remedy="docs/findings.md lists all codes"
-            )
-        if not may_override(code, severity):
-            raise ConfigError(
-                f"{origin}: severity.{code}: may not be {severity}, it is {CODES[code].severity} by itself",
-                remedy="remove the line",
-            )
+    for place, message, remedy in _severities(policy.severity):
+        raise ConfigError(f"{origin}: {dotted(place)}: {message}", remedy=remedy)
 
 
 def with_overrides(policy: Policy, pairs: Sequence[str]) -> Policy:
@@ -226,25 +238,6 @@ def _split(policy: Policy, key: str, pair: str) -> list[str]:
             f"--set {pair!r}: {key!r} is a table; name one of its keys: {', '.join(keys_of(type(model)))}"
         )
     return parts
-
-
-def keys_of(model: type[BaseModel]) -> list[str]:
-    """Return the keys of one table as they are written in TOML."""
-    return [field.alias or name for name, field in model.model_fields.items()]
-
-
-def all_keys(model: type[BaseModel], prefix: str = "") -> list[str]:
-    """Return every dotted key of a schema, tables of tables included; free-form tables count as one key."""
-    result: list[str] = []
-    for name, field in model.model_fields.items():
-        key = f"{prefix}{field.alias or name}"
-        inner = [kind for kind in (field.annotation, *get_args(field.annotation)) if isinstance(kind, type)]
-        tables = [kind for kind in inner if issubclass(kind, BaseModel)]
-        if tables and field.annotation in tables:
-            result += all_keys(tables[0], f"{key}.")
-        else:
-            result.append(key)
-    return result
 
 
 def _value(text: str) -> Any:

@@ -71,9 +71,9 @@ class DimBounds(Table):
 class Tolerance(Table):
     """``|got - expected| <= atol + rtol * |expected|``, and the least share of rows with the same top class."""
 
-    rtol: Annotated[float, Field(ge=0, le=1, strict=False)] = 1e-3
-    atol: Annotated[float, Field(ge=0, strict=False)] = 1e-5
-    top1: Annotated[float, Field(ge=0, le=1, strict=False)] | None = None
+    rtol: Annotated[float, Field(ge=0, le=1)] = 1e-3
+    atol: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1e-5
+    top1: Annotated[float, Field(ge=0, le=1)] | None = None
 
 
 class ValueSpec(Table):
@@ -89,7 +89,7 @@ class ValueSpec(Table):
 class InputSpec(ValueSpec):
     """One input. ``range`` bounds every element, both ends included."""
 
-    range: Annotated[list[Annotated[float, Field(strict=False)]], Field(min_length=2, max_length=2)] | None = None
+    range: Annotated[list[float], Field(min_length=2, max_length=2)] | None = None
     optional: bool = False
 
 

@@ -96,9 +96,9 @@ class ParityTable(Table):
     default: Tolerance = Tolerance()
     probabilities: Tolerance = Tolerance(rtol=0.0, atol=1e-5, top1=1.0)
     logits: Tolerance = Tolerance(rtol=1e-5, atol=1e-4, top1=1.0)
-    max_rtol: Annotated[float, Field(ge=0, le=1, strict=False)] = 0.02
-    max_atol: Annotated[float, Field(ge=0, strict=False)] = 0.01
-    min_top1: Annotated[float, Field(ge=0, le=1, strict=False)] = 0.9
+    max_rtol: Annotated[float, Field(ge=0, le=1)] = 0.02
+    max_atol: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.01
+    min_top1: Annotated[float, Field(ge=0, le=1)] = 0.9
 
 
 class ProbesTable(Table):

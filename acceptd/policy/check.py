@@ -1,0 +1,73 @@
+"""``acceptd policy check``: what one file is, and everything that is wrong with it and with what it names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final, Literal
+
+from acceptd.errors import ConfigError
+from acceptd.policy.contract import Contract
+from acceptd.policy.lines import line_of
+from acceptd.policy.load import MAX_BYTES, load_contract, load_profile, named_profile, read_table
+from acceptd.policy.manifest import Table
+from acceptd.policy.policy import Policy
+from acceptd.policy.profile import Profile
+from acceptd.policy.troubles import Source, Trouble, read
+from acceptd.policy.trusted import read_trusted
+
+Kind = Literal["policy", "contract", "profile"]
+KINDS: Final[dict[Kind, type[Table]]] = {"policy": Policy, "contract": Contract, "profile": Profile}
+
+
+def examine(path: Path, kind: Kind | None = None) -> tuple[Kind, list[Trouble]]:
+    """Return what a file is, and everything that is wrong with it. Raises ConfigError where it cannot be read.
+
+    ``kind`` None: as its place says (``profiles/``, ``contracts/<team>/``), else as its keys say.
+    """
+    source = read(read_trusted(path, MAX_BYTES, "a TOML file"))
+    kind = kind or _kind(path, source)
+    if isinstance(source, Trouble):
+        return kind, [source]
+    table, troubles = read_table(path, KINDS[kind])
+    if table is None or troubles:
+        return kind, troubles
+    try:
+        if isinstance(table, Policy):
+            _named(path, table)
+        elif isinstance(table, Profile):
+            (named_profile if path.parent.name == "profiles" and path.suffix == ".toml" else load_profile)(path)
+        elif isinstance(table, Contract) and path.parent.parent.name == "contracts" and path.suffix == ".toml":
+            load_contract(path.parent.parent, f"{path.parent.name}/{path.stem}")
+    except (ConfigError, ValueError) as error:
+        words = error.message if isinstance(error, ConfigError) else str(error)
+        key, _, message = words.removeprefix(f"{path}: ").partition(": ")
+        remedy = error.remedy if isinstance(error, ConfigError) else ""
+        place = source.place(key)
+        at = line_of(source.lines, place)
+        return kind, [Trouble(at, key if message else "", message or words, remedy)]
+    return kind, []
+
+
+def _named(path: Path, policy: Policy) -> None:
+    """Raise ConfigError, with the key, where the profile of a policy in its directory is missing or refused."""
+    profile = path.parent / "profiles" / f"{policy.profile}.toml"
+    if profile.exists():
+        try:
+            named_profile(profile)
+        except ConfigError as error:
+            raise ConfigError(f"{path}: profile: {error.message}", remedy=error.remedy) from error
+    elif policy.profile != "cpu":
+        raise ConfigError(f"{path}: profile: there is no {profile}", remedy="write it, or name another profile")
+
+
+def _kind(path: Path, source: Source | Trouble) -> Kind:
+    if path.parent.name == "profiles":
+        return "profile"
+    if path.parent.parent.name == "contracts":
+        return "contract"
+    if isinstance(source, Source):
+        if "id" in source.document and "models" in source.document:
+            return "contract"
+        if source.document.keys() & {"providers", "interpreter", "optimisation", "session_entries"}:
+            return "profile"
+    return "policy"

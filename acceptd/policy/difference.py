@@ -1,0 +1,108 @@
+"""What differs between two policies, in words for a reviewer. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from acceptd.judge.codes import CODES
+from acceptd.judge.finding import SEVERITY_ORDER
+from acceptd.policy.policy import Policy
+
+_SCALE: Final = {
+    "manifest.inferred": ("accept", "hold", "refuse"),
+    "operators.mode": ("any", "listed"),
+    "contracts.missing": ("accept", "hold"),
+}
+"""Words from the laxest to the strictest."""
+_MORE_IS_STRICTER: Final = frozenset(
+    {
+        "required_walls", "vectors.required", "operators.denied", "opsets.ir_min", "opsets.min", "probes.enabled",
+        "probes.unoptimised", "export.required", "parity.min_top1", "parity.default.top1",
+        "parity.probabilities.top1", "parity.logits.top1",
+    }
+)  # fmt: skip
+_LESS_IS_STRICTER: Final = frozenset(
+    {
+        "limits", "operators.domains", "opsets.ir_max", "opsets.max", "parity", "release.automatic",
+        "release.channel_valid_seconds", "licenses.allowed", "operators.allowed",
+    }
+)  # fmt: skip
+_EMPTY_IS_ANY: Final = frozenset({"licenses.allowed", "operators.allowed"})
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One key that differs. ``tendency`` of the second against the first: ``stricter``, ``laxer`` or ``other``."""
+
+    key: str
+    first: Any
+    second: Any
+    tendency: str
+
+    def text(self) -> str:
+        """Return the change as one line."""
+        if isinstance(self.first, list) and isinstance(self.second, list):
+            added = [str(one) for one in self.second if one not in self.first]
+            gone = [str(one) for one in self.first if one not in self.second]
+            parts = [f"{word} {', '.join(names)}" for word, names in (("adds", added), ("drops", gone)) if names]
+            return f"{self.key}: {'; '.join(parts) or 'another order'}"
+        return f"{self.key}: {_word(self.first)} → {_word(self.second)}"
+
+
+def changes(first: Policy, second: Policy) -> list[Change]:
+    """Return what differs, in the order of the keys; severities by code, at their end."""
+    left = first.model_dump(mode="json", by_alias=True)
+    right = second.model_dump(mode="json", by_alias=True)
+    severities = left.pop("severity"), right.pop("severity")
+    result = [
+        Change(key, one, other, _tendency(key, one, other))
+        for key, one, other in _pairs(left, right, "")
+        if one != other
+    ]
+    for code in sorted({*severities[0], *severities[1]}):
+        own = CODES[code].severity if code in CODES else None
+        one, other = severities[0].get(code, own), severities[1].get(code, own)
+        if one != other:
+            order = SEVERITY_ORDER.get(other, 9) - SEVERITY_ORDER.get(one, 9)
+            result.append(Change(f"severity.{code}", one, other, "stricter" if order < 0 else "laxer"))
+    return result
+
+
+def _pairs(left: Any, right: Any, prefix: str) -> Iterator[tuple[str, Any, Any]]:
+    if isinstance(left, dict) and isinstance(right, dict):
+        for key in [*left, *(key for key in right if key not in left)]:
+            yield from _pairs(left.get(key), right.get(key), f"{prefix}.{key}" if prefix else key)
+    else:
+        yield prefix, left, right
+
+
+def _tendency(key: str, one: Any, other: Any) -> str:
+    scale = _SCALE.get(key)
+    if scale is not None:
+        return "stricter" if scale.index(other) > scale.index(one) else "laxer"
+    if key in _EMPTY_IS_ANY and not (one and other):
+        return "stricter" if other else "laxer"
+    sign = 1 if key in _MORE_IS_STRICTER else -1 if _within(key, _LESS_IS_STRICTER) else 0
+    if not sign:
+        return "other"
+    if isinstance(one, list) and isinstance(other, list):
+        if set(one) == set(other):
+            return "other"
+        more = set(one) < set(other)
+        return ("stricter" if more == (sign > 0) else "laxer") if more or set(other) < set(one) else "other"
+    if one is None or other is None:
+        return "stricter" if (one is None) == (sign > 0) else "laxer"
+    return "stricter" if (other > one) == (sign > 0) else "laxer"
+
+
+def _within(key: str, names: frozenset[str]) -> bool:
+    parts = key.split(".")
+    return any(".".join(parts[:length]) in names for length in range(1, len(parts) + 1))
+
+
+def _word(value: Any) -> str:
+    if value is None:
+        return "none"
+    return str(value).lower() if isinstance(value, bool) else str(value)
