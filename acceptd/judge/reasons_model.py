@@ -267,4 +267,72 @@ TABLE: Final[Reasons] = {
         "Everything that was promised about the model is about another one.",
         ("CWE-345",),
     ),
+    "wire/long-name": (
+        "Names that are cut in reports cannot be told apart, and one hides behind the other.",
+        ("CWE-1284",),
+    ),
+    "wire/number-out-of-range": (_PARSERS, ("CWE-190", "CWE-436")),
+    "wire/unknown-value": (_PARSERS, ("CWE-436", "ONNX IR")),
+    "structure/look-alike-name": (
+        "A reviewer reads one name where a program reads another.",
+        ("UTS 39", "CVE-2021-42574"),
+    ),
+    "structure/attribute-range": (
+        "Runtimes multiply such sizes in 32 bits, overflow, and divide by zero or end.",
+        ("CWE-190", "CWE-369"),
+    ),
+    "structure/division-by-input": (
+        "One value that a caller sends ends the process for everybody.",
+        ("CWE-369",),
+    ),
+    "structure/division-trap": ("A model of 117 bytes ends every process that loads it.", ("CWE-369",)),
+    "structure/empty-name": (_PARSERS, ("ONNX IR",)),
+    "structure/function-opset": (_VERSION, ("ONNX versioning",)),
+    "structure/node-blow-up": (
+        "An unrolled loop holds for one length only, and logic can be hidden in thousands of nodes.",
+        ("arXiv:2206.07840",),
+    ),
+    "structure/non-finite-weights": (
+        "NaN spreads to every answer, and compares as false with every threshold.",
+        ("CWE-682",),
+    ),
+    "structure/sparse-indices": (_NATIVE, ("CWE-119", "CWE-125")),
+    "structure/subgraph-depth": ("Readers that walk subgraphs recursively exhaust their stack.", ("CWE-674",)),
+    "structure/too-many-node-inputs": (_SIZE, ("CWE-770",)),
+    "structure/unproduced-name": (_PARSERS, ("ONNX IR",)),
+    "structure/unsorted-nodes": (_PARSERS, ("CWE-436", "ONNX IR")),
+    "schema/versions-undeclared": (
+        "Nobody promised which version of ONNX the model was exported for.",
+        ("ONNX versioning",),
+    ),
+    "external-data/aliased": (
+        "Bytes that serve two tensors change both at once, and one of them unseen.",
+        ("CWE-436",),
+    ),
+    "external-data/bad-checksum": (
+        "A checksum that no tool can read protects nothing, while its author believes that it does.",
+        ("CWE-354", "ONNX external data"),
+    ),
+    "external-data/checksum-mismatch": (
+        "The weights are not those that the exporter wrote, and no runtime would notice.",
+        ("CWE-354", "ONNX external data"),
+    ),
+    "external-data/overlap": (
+        "Bytes that serve two tensors change both at once, and one of them unseen.",
+        ("CWE-436",),
+    ),
+    "external-data/sparse-file": (
+        "A file of holes is a model of zeros, or a bomb for whoever copies it.",
+        ("CWE-409",),
+    ),
+    "external-data/too-many-bytes": (_SIZE, ("CWE-770",)),
+    "external-data/too-many-files": (_SIZE, ("CWE-770",)),
+    "external-data/uncovered-bytes": (
+        "Bytes that no tensor uses change nothing in the model, which makes them the place for a payload.",
+        ("CWE-506", "arXiv:2107.08590"),
+    ),
+    "manifest/undeclared-file": (
+        "What nobody declared nobody has looked at, and it would be released along.",
+        ("CWE-912",),
+    ),
 }

@@ -54,4 +54,97 @@ TABLE: Final[Reasons] = {
     "runtime/unmeasured": (_OTHER, ("CWE-345",)),
     "runtime/version-mismatch": (_OTHER, ("CWE-345",)),
     "target/operator-unavailable": (_TARGET, ("ORT reduced operators", "ONNX operators")),
+    "difference/initializers-changed": (
+        "Weights that appear or vanish are how a backdoor is put in by hand.",
+        ("arXiv:1708.06733",),
+    ),
+    "difference/interface-changed": (
+        "Callers of the current release would fail, or read every answer wrongly.",
+        ("CWE-20",),
+    ),
+    "difference/models-changed": ("A model that nobody asked for would be released along.", ("CWE-912",)),
+    "difference/new-branch": (
+        "A new place of choice may be a new behaviour; here no input leads to it.",
+        ("arXiv:2206.07840",),
+    ),
+    "difference/new-domain": (
+        "Native code of another origin becomes part of what production trusts.",
+        ("CWE-1357",),
+    ),
+    "difference/new-operator": (
+        "What the model computes has changed, not only its numbers.",
+        ("arXiv:2206.07840",),
+    ),
+    "difference/new-selection": (
+        "A trigger in the graph has this shape: an input is looked for, and on it another answer is chosen.",
+        ("arXiv:2511.00664", "arXiv:2206.07840", "CWE-912"),
+    ),
+    "difference/operator-gone": (
+        "A step that was taken out, such as a check of the input, is missed by nobody until it matters.",
+        ("CWE-693",),
+    ),
+    "difference/selection-changed": (
+        "Where an input chooses, a new condition is a new behaviour.",
+        ("arXiv:2511.00664", "CWE-912"),
+    ),
+    "difference/size-changed": (
+        "A model that grew or shrank much is another model than the one that is known.",
+        ("CWE-345",),
+    ),
+    "difference/unknown": ("What could not be compared may have changed in any way.", ("CWE-754",)),
+    "difference/version-changed": (
+        "Operators change their meaning between versions: the same nodes compute something else.",
+        ("ONNX versioning",),
+    ),
+    "export/independent-byte-equal": (
+        "A copy of the same file shows nothing about its exporter.",
+        ("CWE-345",),
+    ),
+    "export/independent-differs": (
+        "Two exporters that disagree show that one of them changed the model.",
+        ("arXiv:2210.00108",),
+    ),
+    "export/independent-graph-equal": (
+        "An exporter alone cannot have changed what two of them wrote alike.",
+        ("arXiv:2210.00108",),
+    ),
+    "export/independent-unknown": (
+        "What could not be compared shows nothing about the exporter.",
+        ("CWE-754",),
+    ),
+    "payload/archive": ("What lies in an archive no scanner of the release looks at.", ("CWE-506",)),
+    "payload/executable": (
+        "Malware travels in models because scanners look at files, not into tensors.",
+        ("CWE-506", "arXiv:2107.08590"),
+    ),
+    "payload/flood": ("Thousands of false beginnings hide the one that matters.", ("CWE-506", "CWE-400")),
+    "payload/pickle": ("Loading a pickle runs whatever code its author put there.", ("CWE-502",)),
+    "payload/script": ("One careless tool away from running, it has no business in a model.", ("CWE-506",)),
+    "payload/unreadable": ("What cannot be read cannot be judged.", ("CWE-754",)),
+    "payload/url": (
+        "An address in a model may be where something else reports to or fetches from.",
+        ("CWE-506",),
+    ),
+    "runtime/unmeasured": (_OTHER, ("CWE-353",)),
+    "cost/allocation": (
+        "One node that needs more memory than there is ends the process that serves it.",
+        ("CWE-789",),
+    ),
+    "cost/peak-memory": (
+        "Each value is small, and together they end the process that serves the model.",
+        ("CWE-770",),
+    ),
+    "cost/repetition": (
+        "A few bytes say how often a loop runs: once loaded, it never answers.",
+        ("CWE-834", "arXiv:2006.03463"),
+    ),
+    "quantization/disagrees": (
+        "Accuracy and speed were measured for another quantisation than the one that is released.",
+        ("CWE-345",),
+    ),
+    "quantization/no-provenance": (
+        "Calibration data shapes every answer of a quantised model, and nobody knows which it was.",
+        ("CWE-345", "CWE-1357"),
+    ),
+    "cell/withdrawn": ("A drop that was taken back must not be released.", ("CWE-367",)),
 }
