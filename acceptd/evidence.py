@@ -19,7 +19,6 @@ from acceptd.model_facts import Facts as Facts
 from acceptd.model_facts import FunctionFact as FunctionFact
 from acceptd.model_facts import OpUse as OpUse
 from acceptd.model_facts import Quantisation as Quantisation
-from acceptd.model_facts import Selection as Selection
 from acceptd.model_facts import Trip as Trip
 from acceptd.model_facts import TypeUse as TypeUse
 from acceptd.model_facts import ValueInfo as ValueInfo

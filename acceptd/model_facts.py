@@ -57,7 +57,7 @@ class FunctionFact(Evidence):
 
 
 class Allocation(Evidence):
-    """The largest value whose size can be told from the file alone."""
+    """The largest value, by the sizes that the file fixes; a dimension that is free counts as one."""
 
     bytes: Big
     op_type: Text
@@ -133,19 +133,6 @@ class ElementRange(Evidence):
     infinite: Big = 0
 
 
-class Selection(Evidence):
-    """Where a model chooses by data: the shape of a branch, and of a trigger.
-
-    ``if``, ``where``: the condition. ``reduced-where``, ``reduced-if``: a condition that a reduction of
-    an input (ReduceMax, ArgMax, …) leads to. ``driven`` of ``count`` depend on values of graph inputs.
-    """
-
-    kind: Literal["if", "where", "reduced-if", "reduced-where"]
-    count: Count
-    driven: Count
-    where: Text
-
-
 class External(Evidence):
     """One tensor's external data record, as written. ``inside`` is the job's own reading of it."""
 
@@ -183,11 +170,11 @@ class Facts(Evidence):
     subgraph_depth: Count = 0
     """Graphs around the innermost node, the main graph or function not counted."""
     most_node_inputs: Count = 0
+    """Inputs or outputs, of the node that has most."""
+    most_node_inputs_where: Text = ""
     operators: Annotated[list[OpUse], Field(max_length=4096)]
     initializers: Count
     initializer_bytes: Big
-    initializer_names: Annotated[list[Text], Field(max_length=20_000)] = []
-    """Of the main graph, in the order of the file, as many as a frame has room for."""
     functions: Annotated[list[Text], Field(max_length=4096)] = []
     function_facts: Annotated[list[FunctionFact], Field(max_length=4096)] = []
     external: Annotated[list[External], Field(max_length=20000)] = []
@@ -201,5 +188,4 @@ class Facts(Evidence):
     cost: Cost | None = None
     """None where the functions of the model make it unsafe to count."""
     quantisation: Quantisation | None = None
-    selections: Annotated[list[Selection], Field(max_length=8)] = []
     problems: Annotated[list[Problem], Field(max_length=1024)] = []

@@ -138,9 +138,11 @@ def allocates_at_load() -> Trap:
     return Trap(tuple(nodes), {f"shape_{i}": _whole(100_000_000 + i) for i in range(40)})
 
 
-def _counting_body() -> Any:
+def _counting_body(*, computed: bool = False) -> Any:
+    """Add nothing to a sum, for ever; ``computed``: the condition to go on is worked out anew, and always true."""
+    go_on = node("LessOrEqual", ["sum", "sum"], ["go_on"]) if computed else node("Identity", ["go"], ["go_on"])
     return helper.make_graph(
-        [node("Identity", ["go"], ["go_on"]), node("Add", ["sum", "nothing"], ["sum_out"])],
+        [go_on, node("Add", ["sum", "nothing"], ["sum_out"])],
         "counting",
         [
             helper.make_tensor_value_info("step", TensorProto.INT64, []),
@@ -155,7 +157,18 @@ def _counting_body() -> Any:
 
 
 def loops() -> Trap:
-    """A Loop of 2**62 with two tiny nodes in its body."""
+    """A Loop of 2**62 with two tiny nodes in its body, which might end by its condition and never does."""
+    return Trap(
+        (
+            node("ReduceMax", ["features"], ["peak"], keepdims=0),
+            node("Loop", ["times", "", "peak"], ["trap"], body=_counting_body(computed=True)),
+        ),
+        {"times": np.array(ENDLESS, np.int64)},
+    )
+
+
+def loops_by_count() -> Trap:
+    """The same without any condition: arithmetic alone tells that it never ends."""
     return Trap(
         (
             node("ReduceMax", ["features"], ["peak"], keepdims=0),
@@ -166,7 +179,7 @@ def loops() -> Trap:
 
 
 def loops_in_branch() -> Trap:
-    """The same Loop inside an If that every non-negative input takes."""
+    """The last Loop inside an If that every non-negative input takes."""
     loop = node("Loop", ["times", "", "peak"], ["looped"], body=_counting_body())
     scalar = helper.make_tensor_value_info
     return Trap(

@@ -26,6 +26,8 @@ GROUPS = {
     "external-data": "Weights in files of their own",
     "structure": "Graphs, names, functions, versions",
     "operator": "Operators",
+    "cost": "What a model costs, by arithmetic",
+    "quantization": "Quantisation",
     "schema": "The interface",
     "vectors": "Golden vectors",
     "load": "Creating a session",

@@ -14,6 +14,7 @@ from typing import Final, Literal
 from acceptd.judge import (
     codes_cell,
     codes_export,
+    codes_facts,
     codes_outcome,
     codes_run,
     codes_runtime,
@@ -22,6 +23,7 @@ from acceptd.judge import (
     codes_structure,
     codes_wire,
     codes_word,
+    reasons_facts,
     reasons_files,
     reasons_model,
     reasons_record,
@@ -38,13 +40,14 @@ _BARE: Final[Table] = (
     | codes_cell.TABLE
     | codes_wire.TABLE
     | codes_structure.TABLE
+    | codes_facts.TABLE
     | codes_schema.TABLE
     | codes_run.TABLE
     | codes_runtime.TABLE
     | codes_outcome.TABLE
 )
 REASONS: Final[reasons_files.Reasons] = (
-    reasons_files.TABLE | reasons_model.TABLE | reasons_run.TABLE | reasons_record.TABLE
+    reasons_files.TABLE | reasons_model.TABLE | reasons_facts.TABLE | reasons_run.TABLE | reasons_record.TABLE
 )
 """Reason and references by code: every code has its line in one of the tables ``reasons_*.py``."""
 
@@ -64,6 +67,8 @@ TRUSTED_GROUPS: Final = frozenset(
         "cell",
         "policy",
         "contract",
+        "cost",
+        "quantization",
         "export",
         "license",
         "difference",

@@ -66,6 +66,7 @@ _CWE: Final = {
     912: "Hidden Functionality",
     918: "Server-Side Request Forgery (SSRF)",
     1284: "Improper Validation of Specified Quantity in Input",
+    1285: "Improper Validation of Specified Index, Position, or Offset in Input",
     1286: "Improper Validation of Syntactic Correctness of Input",
     1287: "Improper Validation of Specified Type of Input",
     1357: "Reliance on Insufficiently Trustworthy Component",

@@ -186,17 +186,27 @@ def _versions(model: ModelSpec, agreed: ContractModel | None, facts: Facts) -> I
         sides.append(("contract", agreed))
     used = {domain: version for domain, version in facts.opsets.items() if domain not in facts.unused_domains}
     for who, side in sides:
+        if who == "manifest" and (side.ir_version is None or side.opsets is None):
+            silent = [name for name in ("ir_version", "opsets") if getattr(side, name) is None]
+            message = (
+                f"IR version {facts.ir_version} and opsets {_imports(used)}; {' and '.join(silent)} not declared"
+            )
+            yield make("schema/versions-undeclared", "judge", f"models.{model.name}", message)
         if side.ir_version is not None and side.ir_version != facts.ir_version:
             message = f"IR version {facts.ir_version}, the {who} says {side.ir_version}"
             yield make("schema/ir-version-mismatch", "judge", f"models.{model.name}.ir_version", message)
         if side.opsets is None:
             continue
-        for domain in sorted({*side.opsets, *(used if who == "contract" else ())}):
+        for domain in sorted({*side.opsets, *used}):
             says, has = side.opsets.get(domain), facts.opsets.get(domain)
             if says != has:
                 message = f"opset of {domain} is {has}, the {who} says {says}"
                 where = f"models.{model.name}.opsets.{domain}"
                 yield make("schema/opset-mismatch", "judge", where, message, {who: says, "model": has})
+
+
+def _imports(used: Mapping[str, int]) -> str:
+    return ", ".join(f"{domain} {version}" for domain, version in sorted(used.items())[:16])
 
 
 def runtime(manifest: Manifest, model: ModelSpec, schema_: Schema) -> Iterator[Finding]:

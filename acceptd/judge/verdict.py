@@ -10,7 +10,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from acceptd.evidence import Facts, JobRecord, Submission
-from acceptd.judge import behaviour, coverage, parity, placement, provenance, resources, stages, target
+from acceptd.judge import (
+    behaviour,
+    cost,
+    coverage,
+    graph,
+    parity,
+    placement,
+    provenance,
+    quantisation,
+    resources,
+    stages,
+    target,
+)
 from acceptd.judge import schema as interfaces
 from acceptd.judge.codes import CODES
 from acceptd.judge.finding import Finding, Judgement, Stage, Verdict
@@ -130,6 +142,10 @@ def _before_run(
         for finding in structure(model, jobs.last("inspect", model), policy, submission.sealed, inventory):
             told = not manifest.declared and finding.code == "structure/overridable-initializer"
             yield finding.model_copy(update={"severity": "warn"}) if told else finding
+        if model.name in facts:
+            yield from graph.graph(manifest, model, facts[model.name], policy)
+            yield from cost.cost(model, facts[model.name], policy)
+            yield from quantisation.quantisation(manifest, model, facts[model.name])
         if reduced is not None and model.name in facts:
             yield from target.unavailable(model, facts[model.name], reduced)
     yield from coverage.uncovered(manifest, facts, submission.sealed)

@@ -14,6 +14,7 @@ from pydantic import AfterValidator, Field, ValidationError, model_validator
 from acceptd.errors import ConfigError
 from acceptd.policy.export import Exporter, ExportRecord
 from acceptd.policy.names import ModelId, Name, Sha256
+from acceptd.policy.quantization import Quantization
 from acceptd.policy.table import Short as Short
 from acceptd.policy.table import Table as Table
 from acceptd.policy.table import Text as Text
@@ -126,6 +127,7 @@ class ModelSpec(Table):
     outputs: Annotated[list[OutputSpec], Field(max_length=4096)] = []
     vectors: Annotated[list[VectorsSpec], Field(max_length=64)] = []
     independent_export: IndependentExport | None = None
+    quantization: Quantization | None = None
 
     @property
     def files(self) -> list[str]:
@@ -181,6 +183,8 @@ class Manifest(Table):
     preprocessing: Preprocessing | None = None
     labels: LabelSchema | None = None
     export: ExportRecord = ExportRecord()
+    quantization: Quantization | None = None
+    """Of every model that has no table of its own."""
     files: Annotated[dict[BundlePath, LockedFile], Field(max_length=100_000)] | None = None
 
     @model_validator(mode="after")

@@ -45,6 +45,10 @@ class LimitsTable(Table):
     nodes: Number = 200_000
     initializers: Number = 50_000
     scopes: Number = 20_000
+    subgraph_depth: Number = 16
+    node_inputs: Number = 16_384
+    nodes_per_layer: Number = 500
+    repetitions: Number = 1_000_000_000
     wire_depth: Number = 100
     manifest_cpu_seconds: Seconds = 5
     unpack_cpu_seconds: Seconds = 300

@@ -7,8 +7,7 @@ be unsafe for them is not given to them at all.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 import onnx
@@ -18,29 +17,30 @@ import onnx.shape_inference
 from sandbox.inspect.problems import Problems
 from sandbox.messages import RefusedError, clip, text_of
 
-CHECK_BY_PATH: Final = 64 << 20
-"""The checker holds a file twice while it reads it; larger models are checked without their large values."""
 INFER_BYTES: Final = 512 << 20
 """protobuf messages are at most 2 GiB, and inference holds input, model, result and their text at once."""
 
-_UNSAFE_FOR_BOTH: Final = {
-    "structure/function-recursion": "local functions call themselves",
-    "structure/function-expansion": "local functions expand without end",
-    "structure/duplicate-function": "two local functions have one name",
-    "structure/no-graph": "the model has no graph",
-}
-_UNSAFE_FOR_INFERENCE: Final = {
-    "structure/einsum-ellipsis": "an Einsum equation never ends in it",
-}
+REFUSED: Final = frozenset(
+    {
+        "structure/attribute-range", "structure/division-trap", "structure/duplicate-domain",
+        "structure/duplicate-function", "structure/duplicate-name", "structure/einsum-ellipsis",
+        "structure/empty-name", "structure/function-expansion", "structure/function-recursion",
+        "structure/function-shadows-operator", "structure/metadata-too-large", "structure/no-graph",
+        "structure/rank", "structure/sparse-indices", "structure/tensor-bytes", "structure/tensor-dims",
+        "structure/tensor-dtype", "structure/tensor-two-values", "structure/too-many-inputs",
+        "structure/too-many-operators", "structure/tree-cycle", "structure/tree-depth",
+        "structure/unproduced-name", "external-data/too-many",
+    }
+)  # fmt: skip
+"""What the facts refuse: no native code is called on such a model (a test compares this with the registry)."""
 
 
-def reasons(problems: Problems, external: list[dict[str, Any]]) -> tuple[str, str]:
-    """Return why the checker and why shape inference must not run; empty where they may."""
-    both = next((text for code, text in _UNSAFE_FOR_BOTH.items() if code in problems), "")
-    if not both and ("external-data/too-many" in problems or any(not record["inside"] for record in external)):
-        both = "external data is not inside the bundle"
-    inference = both or next((text for code, text in _UNSAFE_FOR_INFERENCE.items() if code in problems), "")
-    return both, inference
+def reason(problems: Problems, external: list[dict[str, Any]]) -> str:
+    """Return why the checker and shape inference must not run; empty where they may."""
+    refused = next((code for code in sorted(REFUSED) if code in problems), "")
+    if refused:
+        return f"the facts refuse the model: {refused}"
+    return "external data is not inside the bundle" if any(not one["inside"] for one in external) else ""
 
 
 def phase(skipped: str, work: Callable[[], None]) -> dict[str, Any]:
@@ -58,12 +58,16 @@ def phase(skipped: str, work: Callable[[], None]) -> dict[str, Any]:
     return {"ok": not message, "message": message, "seconds": time.perf_counter() - started, "skipped": ""}
 
 
-def check(path: Path, size: int, stubbed: Callable[[], bytes]) -> None:
-    """Run onnx.checker, by path up to CHECK_BY_PATH, else over a copy whose large tensors are empty."""
-    if size <= CHECK_BY_PATH:
-        onnx.checker.check_model(path)
-    else:
-        onnx.checker.check_model(stubbed())
+def check(model: Any, hollow: Iterable[Any]) -> None:
+    """Run onnx.checker over the parsed copy. Tensors whose values are elsewhere (``hollow``) become empty ones.
+
+    The facts have judged values and external records already, and so no weight is read a second time.
+    """
+    for tensor in hollow:
+        for name in ("dims", "external_data", "data_location"):
+            tensor.ClearField(name)
+        tensor.dims.append(0)
+    onnx.checker.check_model(model.SerializeToString())
 
 
 def infer(model: bytes) -> None:

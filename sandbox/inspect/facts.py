@@ -2,29 +2,48 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 from sandbox import wire
-from sandbox.inspect import counts, external, functions, payloads, scopes
+from sandbox.inspect import counts, external, functions, modules, operators, payloads, scopes
+from sandbox.inspect.constants import Constants
 from sandbox.inspect.external import Bundle
+from sandbox.inspect.flow import Flow
+from sandbox.inspect.looks import Looks
 from sandbox.inspect.problems import Problems
 from sandbox.inspect.scopes import Survey, name_text
+from sandbox.inspect.weights import Weights
 from sandbox.wire_places import places
 from sandbox.wire_tensor import DTYPES, Buffer
 
 MAX_DOMAINS: Final = 1024
 MAX_VALUES: Final = 4096
 MAX_RANK: Final = 256
+NESTED: Final = frozenset(
+    f"Attribute.{name}" for name in ("g", "graphs", "t", "tensors", "sparse_tensor", "sparse_tensors")
+)
+"""Where an attribute holds a graph or a tensor."""
 METADATA_PER_NODE: Final = 16 << 10
 """Exporters write a stack trace into each node's metadata; beyond this a payload hides there."""
 OVERRIDABLE_SINCE_IR: Final = 4
 """Before IR 4 each initializer had to be an input too, and runtimes take it for a constant."""
 
 
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """The frame, its problems, and the tensors of the parsed copy whose values are elsewhere."""
+
+    frame: dict[str, Any]
+    problems: Problems
+    hollow: list[Any]
+
+
 def collect(
-    model: Any, buf: Buffer, walk: wire.Walk, bundle: Bundle, limits: dict[str, int]
-) -> tuple[dict[str, Any], Problems]:
-    """Return the frame and its problems. ``model`` is the parsed copy without large values."""
+    model: Any, buf: Buffer, walk: wire.Walk, bundle: Bundle, root: Path, limits: dict[str, int]
+) -> Collected:
+    """Collect everything. ``model`` is parsed without large values, ``root`` has the bundle's files."""
     problems = Problems()
     notes = [note for note in walk.notes if not note[0].startswith("wire/")]
     for item in wire.problems(buf, walk, notes):
@@ -34,11 +53,19 @@ def collect(
     for record in walk.external:
         where.setdefault(record.start, last)
     records = external.examine(walk.external, where, bundle, problems)
+    weights = Weights()
+    for tensor, _ in walk.big:
+        weights.large(buf, tensor)
+    weights.external(walk.external, records, bundle, root)
     counted = counts.count(model)
-    subgraphs = "Attribute.g" in counted or "Attribute.graphs" in counted
-    found = scopes.survey(model, subgraphs=subgraphs, problems=problems)
+    constants = Constants(weights, problems)
+    found = scopes.survey(model, constants, nested=bool(NESTED & counted.keys()), problems=problems)
+    numbers = weights.finish(buf, walk.size, problems)
     payloads.examine(model, buf, walk, problems)
-    functions.examine(found.main, found.functions, limits["nodes"], problems)
+    bodies, ending = functions.examine(found.main, found.bodies, limits["nodes"], problems)
+    looks = Looks(problems, weights.integers)
+    flow = Flow(model, found.functions, looks)
+    cost = flow.costs.frame(flow.run()) if ending else None
     opsets, unused = _domains(model, found, problems)
     metadata = sum(
         len(name_text(item.key).encode()) + len(name_text(item.value).encode()) for item in model.metadata_props
@@ -55,24 +82,33 @@ def collect(
         problems.add("structure/training-info", "training_info[0]", "the model carries training information")
     ir_version = int(model.ir_version)
     inputs = _inputs(model.graph, ir_version, problems)
-    return {
+    frame = {
         "ir_version": ir_version,
         "opsets": opsets,
         "unused_domains": unused,
         "nodes": found.nodes,
         "scopes": found.scopes,
         "counts": counted,
-        "operators": _operators(found, problems),
+        "subgraph_depth": found.depth,
+        "most_node_inputs": found.most_inputs[0],
+        "most_node_inputs_where": found.most_inputs[1],
+        "operators": operators.frame(opsets, found, flow.uses, problems),
         "initializers": counted.get("Graph.initializer", 0) + counted.get("Graph.sparse_initializer", 0),
         "initializer_bytes": walk.initializer_bytes,
-        "functions": [f"{domain}::{name}" for domain, name, _ in list(found.functions)[:MAX_VALUES]],
+        "functions": [functions.written(key) for key in list(found.functions)[:MAX_VALUES]],
+        "function_facts": bodies[:MAX_VALUES],
         "external": records,
         "external_count": walk.external_count,
         "metadata_bytes": metadata,
+        "module_scopes": modules.count(model.graph.node) if "Node.metadata_props" in counted else None,
         "inputs": inputs,
         "outputs": _values(model.graph.output, frozenset(), "output", problems),
+        "weights": numbers,
+        "cost": cost,
+        "quantisation": looks.quantised.frame() if ending else None,
         "problems": problems.frame(),
-    }, problems
+    }
+    return Collected(frame, problems, constants.hollow)
 
 
 def _domains(model: Any, found: Survey, problems: Problems) -> tuple[dict[str, int], list[str]]:
@@ -97,19 +133,9 @@ def _domains(model: Any, found: Survey, problems: Problems) -> tuple[dict[str, i
                 opsets[domain] = item.version
     if len(model.opset_import) > MAX_DOMAINS:
         problems.add("structure/too-many-operators", "opset_import", f"{len(model.opset_import)} opset imports")
-    used = {functions.normal(name_text(domain)) for domain, _ in found.operators}
+    bodies = (found.main, *found.bodies.values())
+    used = {functions.normal(name_text(domain)) for body in bodies for domain, _ in body.operators}
     return opsets, sorted(set(opsets) - used)
-
-
-def _operators(found: Survey, problems: Problems) -> list[dict[str, Any]]:
-    merged: dict[tuple[str, str], dict[str, Any]] = {}
-    for (domain, op_type), (count, where) in found.operators.items():
-        key = (functions.normal(name_text(domain)), name_text(op_type))
-        use = merged.setdefault(key, {"domain": key[0], "op_type": key[1], "count": 0, "where": where})
-        use["count"] += count
-    if len(merged) > scopes.MAX_OPERATORS:
-        problems.add("structure/too-many-operators", "model", f"{len(merged)} different operators")
-    return list(merged.values())[: scopes.MAX_OPERATORS]
 
 
 def _inputs(graph: Any, ir_version: int, problems: Problems) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 import onnx.defs
 
@@ -40,6 +40,8 @@ class Body:
     place: str
     nodes: int = 0
     calls: Counter[Key] = field(default_factory=Counter)
+    operators: dict[tuple[Any, Any], list[Any]] = field(default_factory=dict)
+    """(domain, operator) as written to [count, first place]."""
 
 
 def normal(domain: str) -> str:
@@ -47,8 +49,10 @@ def normal(domain: str) -> str:
     return domain or "ai.onnx"
 
 
-def examine(main: Body, functions: dict[Key, Body], limit_nodes: int, problems: Problems) -> None:
-    """Add problems of shadowing, recursion and expansion."""
+def examine(
+    main: Body, functions: dict[Key, Body], limit_nodes: int, problems: Problems
+) -> tuple[list[dict[str, Any]], bool]:
+    """Add problems of shadowing, recursion and expansion; return facts, and whether calls come to an end."""
     for (domain, name, _), body in functions.items():
         if (domain, name) in BUILT_IN or domain in RUNTIME_DOMAINS:
             problems.add(
@@ -59,16 +63,29 @@ def examine(main: Body, functions: dict[Key, Body], limit_nodes: int, problems: 
         problems.add(
             "structure/function-recursion", functions[key].place, "calls itself, directly or through others"
         )
-    if cyclic:
-        return
     instances: dict[Key, int] = {}
     nodes: dict[Key, int] = {}
+    called: Counter[Key] = Counter()
+    for body in (main, *functions.values()):
+        called.update(body.calls)
+    if cyclic:
+        return [_fact(key, body, called[key], 0) for key, body in functions.items()], False
     for key in order:
         instances[key], nodes[key] = _expanded(functions[key], instances, nodes)
     calls, total = _expanded(main, instances, nodes)
     if calls > MAX_INSTANCES or total > limit_nodes:
         many = "more than 10^12" if max(calls, total) >= SATURATED else str(max(calls, total))
         problems.add("structure/function-expansion", main.place, f"local functions expand to {many} nodes")
+    return [_fact(key, body, called[key], nodes[key]) for key, body in functions.items()], True
+
+
+def written(key: Key) -> str:
+    """Return ``domain::name``, with the overload behind where there is one."""
+    return f"{key[0]}::{key[1]}" + (f":{key[2]}" if key[2] else "")
+
+
+def _fact(key: Key, body: Body, calls: int, expanded: int) -> dict[str, Any]:
+    return {"name": written(key), "where": body.place, "nodes": body.nodes, "expanded": expanded, "calls": calls}
 
 
 def _expanded(body: Body, instances: dict[Key, int], nodes: dict[Key, int]) -> tuple[int, int]:

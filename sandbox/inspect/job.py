@@ -8,6 +8,7 @@ import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,7 +16,7 @@ import onnx
 from google.protobuf.message import DecodeError
 
 from sandbox import wire
-from sandbox.inspect import check, facts, structure, stubs
+from sandbox.inspect import check, facts, structure, stubs, weights
 from sandbox.inspect.external import Bundle
 from sandbox.messages import MODEL_DIR, Channel, RefusedError, text_of
 from sandbox.wire_tensor import Buffer
@@ -76,16 +77,16 @@ def body(order: dict[str, Any], channel: Channel, blobs: dict[str, int]) -> dict
     spec = order["spec"]
     limits = {**DEFAULT_LIMITS, **spec.get("limits", {})}
     name = str(spec["model"])
-    path = Path(spec.get("root", MODEL_DIR)) / name
+    root = Path(spec.get("root", MODEL_DIR))
     bundle = Bundle(name, dict(spec["files"]), frozenset(spec["present"]), frozenset(spec["forbidden"]))
-    with mapped(path, name, limits["model_bytes"]) as buf:
-        return examine(buf, path, bundle, limits, channel, digests=spec.get("digests") is True)
+    with mapped(root / name, name, limits["model_bytes"]) as buf:
+        return examine(buf, bundle, limits, channel, root, digests=spec.get("digests") is True)
 
 
 def examine(
-    buf: Buffer, path: Path, bundle: Bundle, limits: dict[str, int], channel: Channel, *, digests: bool = False
+    buf: Buffer, bundle: Bundle, limits: dict[str, int], channel: Channel, root: Path, *, digests: bool = False
 ) -> dict[str, float]:
-    """Send the five frames for the model in ``buf``, which is also the file at ``path``.
+    """Send the five frames for the model in ``buf``; the bundle's other files are below ``root``.
 
     ``digests``: hash all weights too, so that two exports can be compared.
     """
@@ -104,24 +105,20 @@ def examine(
         raise RefusedError(
             "wire/malformed", bundle.model, f"protobuf: {text_of(str(error))}", stage="facts"
         ) from error
-    frame, problems = facts.collect(model, buf, walk, bundle, limits)
-    channel.send("facts", frame)
+    found = facts.collect(model, buf, walk, bundle, root, limits)
+    channel.send("facts", found.frame)
     clock.stop("facts")
     shape = structure.collect(model, walk.ir_version or 0)
-    del model
     if digests:
-        shape["graph_sha256"] = structure.graph_sha256(buf, walk, path, bundle)
+        shape["graph_sha256"] = structure.graph_sha256(buf, walk, root / bundle.model, bundle)
     channel.send("structure", shape)
     clock.stop("structure")
-    no_check, no_inference = check.reasons(problems, frame["external"])
-    channel.send(
-        "checker",
-        check.phase(no_check, lambda: check.check(path, walk.size, lambda: stubs.without_tensors(buf, walk))),
-    )
+    refused = check.reason(found.problems, found.frame["external"])
+    channel.send("checker", check.phase(refused, partial(check.check, model, found.hollow)))
     clock.stop("checker")
-    if not no_inference and len(small) > check.INFER_BYTES:
-        no_inference = f"the model without its values is larger than {check.INFER_BYTES >> 20} MiB"
-    channel.send("shapes", check.phase(no_inference, lambda: check.infer(small)))
+    if not refused and len(small) > check.INFER_BYTES:
+        refused = f"the model without its values is larger than {check.INFER_BYTES >> 20} MiB"
+    channel.send("shapes", check.phase(refused, lambda: check.infer(small)))
     clock.stop("shapes")
     return clock.phases
 
@@ -157,8 +154,7 @@ def preload() -> None:
     model = onnx.helper.make_model(graph, ir_version=8, opset_imports=[onnx.helper.make_opsetid("", 13)])
     whole = model.SerializeToString()
     bundle = Bundle("model.onnx", {}, frozenset(), frozenset())
-    examine(
-        whole, Path(MODEL_DIR, "preload"), bundle, DEFAULT_LIMITS, _Silent(), digests=True
-    )  # by path: the way into an error
-    check.phase("", lambda: onnx.checker.check_model(whole))
+    examine(whole, bundle, DEFAULT_LIMITS, _Silent(), Path(MODEL_DIR), digests=True)
+    weights.warm()
+    check.phase("", lambda: onnx.checker.check_model(whole + b"\xff"))
     check.phase("", lambda: check.infer(whole + b"\xff"))

@@ -1,7 +1,7 @@
-"""Copies of a model without its large values: what protobuf, the checker and shape inference get.
+"""The copy of a model without its large values: what protobuf, the checker and shape inference get.
 
 Parsing a model copies all weights, shape inference four times. Both only want shapes and types, so
-the copies leave out values of BIG_VALUES bytes and more; the walk has judged them already. The
+the copy leaves out values of BIG_VALUES bytes and more; the walk has judged them already. The
 lengths of the messages around are rewritten in the width that they had (a padded varint, which
 every parser takes), so that no byte elsewhere moves into another field.
 """
@@ -15,25 +15,22 @@ from sandbox.wire import Walk
 from sandbox.wire_tensor import Buffer, MalformedError, TensorRecord, skip, varint
 
 _VALUES: Final = frozenset({4, 5, 6, 7, 9, 10, 11})
-_DIMS_AND_PLACE: Final = frozenset({1, 13, 14})
 _RAW_DATA: Final = 0x4A
-_ZERO_DIM: Final = b"\x08\x00"
 
 
 def _ignore(_code: str, _offset: int, _message: str) -> None:
     """Problems were noted by the walk already."""
 
 
-def _stub(buf: Buffer, tensor: TensorRecord, *, empty: bool) -> bytes:
-    """Return the tensor without values; ``empty`` also makes its shape [0], which the checker takes for whole."""
-    dropped = _VALUES | _DIMS_AND_PLACE if empty else _VALUES
-    kept = [_ZERO_DIM] if empty else []
+def _stub(buf: Buffer, tensor: TensorRecord) -> bytes:
+    """Return the tensor without values."""
+    kept = []
     pos = tensor.start
     while pos < tensor.stop:
         here = pos
         tag, pos = varint(buf, pos, tensor.stop, _ignore)
         pos = skip(buf, tag & 7, pos, tensor.stop, _ignore)
-        if tag >> 3 not in dropped:
+        if tag >> 3 not in _VALUES:
             kept.append(buf[here:pos])
     return b"".join(kept)
 
@@ -56,26 +53,19 @@ def _padded(value: int, width: int) -> bytes:
 
 def without_values(buf: Buffer, walk: Walk) -> bytes:
     """Return the model with shapes and types but without large values."""
-    return _rebuild(buf, walk, empty=False)
+    return _rebuild(buf, walk)
 
 
 def with_marks(buf: Buffer, walk: Walk, mark: Callable[[TensorRecord], bytes]) -> bytes:
     """Return the model with ``mark(tensor)``, of less than 128 bytes, as raw data of each large tensor."""
-    return _rebuild(buf, walk, empty=False, mark=mark)
+    return _rebuild(buf, walk, mark)
 
 
-def without_tensors(buf: Buffer, walk: Walk) -> bytes:
-    """Return the model with large tensors made empty, for a checker that cannot hold the whole."""
-    return _rebuild(buf, walk, empty=True)
-
-
-def _rebuild(
-    buf: Buffer, walk: Walk, *, empty: bool, mark: Callable[[TensorRecord], bytes] | None = None
-) -> bytes:
+def _rebuild(buf: Buffer, walk: Walk, mark: Callable[[TensorRecord], bytes] | None = None) -> bytes:
     edits: list[tuple[int, int, bytes]] = []
     shrunk: dict[tuple[int, int], int] = {}
     for tensor, around in walk.big:
-        stub = _stub(buf, tensor, empty=empty)
+        stub = _stub(buf, tensor)
         if mark is not None:
             raw = mark(tensor)
             stub += bytes((_RAW_DATA, len(raw))) + raw

@@ -6,37 +6,37 @@ LightGBM's set membership is converted that way, so only a true cycle is one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator
 from typing import Any, Final
 
 import numpy as np
 import numpy.ma  # np.unique imports it lazily, which nothing can in a job
 
-from sandbox.inspect.problems import Problems
+from sandbox.inspect.known import Attributes
 
 MAX_DEPTH: Final = 10_000
 OPERATORS: Final = frozenset({"TreeEnsembleClassifier", "TreeEnsembleRegressor", "TreeEnsemble"})
 Edges = tuple[int, "np.ndarray[Any, np.dtype[np.int64]]", "np.ndarray[Any, np.dtype[np.int64]]"]
 
 
-def examine(op_type: str, attributes: Mapping[str, Any], where: str, problems: Problems) -> None:
-    """Add structure/tree-depth or structure/tree-cycle for one node with these attributes by name."""
+def faults(op_type: str, attributes: Attributes) -> Iterator[tuple[str, str]]:
+    """Yield (code, message) of structure/tree-depth or structure/tree-cycle for one node."""
     edges = _indexed(attributes) if op_type == "TreeEnsemble" else _by_identity(attributes)
     if edges is None:
         return  # lists of unequal length: the checker and the runtime refuse them
     depth = longest_path(*edges)
     if depth is None:
-        problems.add("structure/tree-cycle", where, "the nodes of a tree form a cycle")
+        yield "structure/tree-cycle", "the nodes of a tree form a cycle"
     elif depth > MAX_DEPTH:
-        problems.add("structure/tree-depth", where, f"a tree is deeper than {MAX_DEPTH} nodes")
+        yield "structure/tree-depth", f"a tree is deeper than {MAX_DEPTH} nodes"
 
 
-def _ints(attributes: Mapping[str, Any], name: str) -> np.ndarray[Any, np.dtype[np.int64]]:
+def _ints(attributes: Attributes, name: str) -> np.ndarray[Any, np.dtype[np.int64]]:
     found = attributes.get(name)
     return np.array(found.ints if found is not None else (), dtype=np.int64)
 
 
-def _by_identity(attributes: Mapping[str, Any]) -> Edges | None:
+def _by_identity(attributes: Attributes) -> Edges | None:
     """Edges of ai.onnx.ml 1 to 4: nodes are known by (tree id, node id)."""
     trees, nodes = _ints(attributes, "nodes_treeids"), _ints(attributes, "nodes_nodeids")
     yes, no = _ints(attributes, "nodes_truenodeids"), _ints(attributes, "nodes_falsenodeids")
@@ -59,7 +59,7 @@ def _by_identity(attributes: Mapping[str, Any]) -> Edges | None:
     return count, np.concatenate(parents), np.concatenate(children)
 
 
-def _indexed(attributes: Mapping[str, Any]) -> Edges | None:
+def _indexed(attributes: Attributes) -> Edges | None:
     """Edges of ai.onnx.ml 5: children are indices, into the nodes unless marked as leaf."""
     count = len(_ints(attributes, "nodes_featureids"))
     parents, children = [], []

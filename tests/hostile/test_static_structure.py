@@ -182,7 +182,7 @@ def test_two_value_fields_also_where_the_checker_does_not_look(tmp_path: Path) -
         found = world.inspected(tmp_path, built)
         assert "structure/tensor-two-values" in found.codes()
     onnx.checker.check_model(built, full_check=True)  # the control: the checker passes the last one
-    assert found.frames["checker"]["ok"]
+    skipped(found)
 
 
 TENSORS = {

@@ -15,8 +15,9 @@ pytestmark = pytest.mark.unit
 ROOT = Path(__file__).resolve().parent.parent.parent
 MODEL_LIBRARIES = {"onnx", "onnxruntime", "google.protobuf", "google"}
 NUMPY_ALLOWED = ("acceptd/compare/", "acceptd/loader")
-JUDGE_ALLOWED = ("acceptd.judge", "acceptd.evidence", "acceptd.values", "acceptd.policy", "acceptd.errors",
-    "acceptd.runtime.facts", "acceptd.runtime.identity", "acceptd.runtime.pins",
+JUDGE_ALLOWED = (
+    "acceptd.judge", "acceptd.evidence", "acceptd.model_facts", "acceptd.values", "acceptd.policy",
+    "acceptd.errors", "acceptd.runtime.facts", "acceptd.runtime.identity", "acceptd.runtime.pins",
 )  # fmt: skip
 JUDGE_FORBIDDEN = {
     "os", "io", "pathlib", "socket", "subprocess", "shutil", "tempfile", "time", "random", "secrets", "threading",

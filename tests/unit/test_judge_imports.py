@@ -20,7 +20,8 @@ PURE_STANDARD = {
 PURE_OURS = {
     "acceptd.evidence", "acceptd.policy.manifest", "acceptd.policy.policy", "acceptd.policy.contract",
     "acceptd.policy.profile", "acceptd.policy.names", "acceptd.policy.reduced", "acceptd.runtime.facts",
-    "acceptd.runtime.identity", "acceptd.runtime.pins", "acceptd.policy.licenses",
+    "acceptd.runtime.identity", "acceptd.runtime.pins", "acceptd.policy.licenses", "acceptd.model_facts",
+    "acceptd.policy.quantization",
 }  # fmt: skip
 
 

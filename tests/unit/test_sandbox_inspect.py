@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from sandbox import inspect
-from sandbox.inspect import check, trees
+from sandbox.inspect import ranges, trees
 from tests import static_world as world
 
 pytestmark = pytest.mark.unit
@@ -165,15 +165,45 @@ def test_checker_and_inference_report_what_they_say(tmp_path: Path) -> None:
     assert found.frames["shapes"]["message"]
 
 
-def test_large_model_is_checked_without_its_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(check, "CHECK_BY_PATH", 1000)
+def test_weights_are_looked_through_once_and_no_native_code_gets_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[int] = []
+    given: list[int] = []
+    look, check, infer = ranges.look, onnx.checker.check_model, onnx.shape_inference.infer_shapes
+    monkeypatch.setattr(ranges, "look", lambda dtype, raw: looked.append(len(raw)) or look(dtype, raw))
+    monkeypatch.setattr(onnx.checker, "check_model", lambda raw: given.append(len(raw)) or check(raw))
+    monkeypatch.setattr(
+        onnx.shape_inference, "infer_shapes", lambda raw, **more: given.append(len(raw)) or infer(raw, **more)
+    )
+    inner = TensorProto(name="e", data_type=TensorProto.FLOAT, dims=[50_000])
     built = world.model(
-        [helper.make_node("Add", ["x", "w"], ["y"])],
-        initializer=[world.weight("w", (50_000,), bytes(200_000))],
+        [
+            helper.make_node("Add", ["x", "w"], ["s"]),
+            helper.make_node("Add", ["s", "e"], ["t"]),
+            helper.make_node("Add", ["t", "e2"], ["y"]),
+        ],
+        initializer=[
+            world.weight("w", (50_000,), bytes(200_000)),
+            world.external(inner, location="w.bin", offset="0", length="200000"),
+            world.external(
+                TensorProto(name="e2", data_type=1, dims=[50_000]), location="w.bin", offset="0", length="200000"
+            ),
+        ],
         inputs=[world.value("x", [50_000])],
         outputs=[world.value("y", [50_000])],
     )
-    clean(world.inspected(tmp_path, built))
+    found = world.inspected(tmp_path, built, files={"w.bin": np.ones(50_000, "<f4").tobytes()})
+    clean(found)
+    assert sum(looked) == 400_000
+    assert len(given) == 2
+    assert max(given) < 1000
+    assert found.frames["facts"]["weights"] == [
+        {
+            "dtype": "float32", "tensors": 3, "read": 2, "elements": 150_000, "least": 0.0, "greatest": 1.0,
+            "nan": 0, "infinite": 0,
+        }
+    ]  # fmt: skip
 
 
 def test_every_int_and_four_bit_type_has_its_bytes(tmp_path: Path) -> None:
