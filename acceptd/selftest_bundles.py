@@ -1,4 +1,4 @@
-"""A good bundle and a small hostile set; ``python -m tools.gen_selftest`` wrote this, do not edit."""
+"""A good bundle and a small hostile set; ``python -m tools.gen_selftest`` wrote it."""
 
 from __future__ import annotations
 
@@ -41,12 +41,16 @@ CONTENT: Final[dict[str, str]] = {
         "YXRvbCA9IDFlLTA2LCB0b3AxID0gMS4wIH0KCltbbW9kZWxzLnZlY3RvcnNdXQpzZXRzID0gWyJ0ZXN0X2RhdGFfc2V0XyoiXQpv"
         "cmlnaW4gPSAiZmxvYXQ2NCBudW1weSBvcmFjbGUiCgpbcHJlcHJvY2Vzc2luZ10KdmVyc2lvbiA9ICIzIgpzaGEyNTYgPSAiNDE1"
         "ZGE4ZTVmOGMwMDEzMjAwMWFhY2I1NmNjOWI1OTdjYWE4NWJiZmIxMjliNjgzN2RmNTQ3N2UyODg1NGY1MCIKCltsYWJlbHNdCnNj"
-        "aGVtYV92ZXJzaW9uID0gIjIiCgpbZXhwb3J0XQpmcmFtZXdvcmsgPSAibnVtcHkiCmV4cG9ydGVyID0gIm9ubnguaGVscGVyIgpj"
-        "aGVja3BvaW50X3NoYTI1NiA9ICIzMjg4N2RiZjMxZjY3NjIxMjRjNWQxYjU1MzU3NjgyMDkzNDYxOTY2NDM5MDU5MTNmOTZmM2Iw"
-        "MDU0ZDFiY2U1Igpjb2RlX3JldmlzaW9uID0gImV4YW1wbGVzL2V2aWRlbmNlX2NsYXNzaWZpZXIucHkiCmRhdGFzZXRfbGluZWFn"
-        "ZSA9ICJub25lOiB0aGUgd2VpZ2h0cyBhcmUgd3JpdHRlbiBieSBoYW5kIgp0ZXN0ZWRfaGFyZHdhcmUgPSBbIng4Ni02NCBDUFUi"
-        "XQpxdWFsaXR5ID0gImZpdmUgcHVibGlzaGVkIHBvaW50cywgYXRvbCAxZS02IgpyZWRpc3RyaWJ1dGlvbiA9ICJwZXJtaXR0ZWQi"
-        "Cg=="
+        "aGVtYV92ZXJzaW9uID0gIjIiCgpbZXhwb3J0XQpmcmFtZXdvcmsgPSAibnVtcHkgMi40LjYiCmV4cG9ydGVyID0geyBuYW1lID0g"
+        "Im9ubnguaGVscGVyIiwgdmVyc2lvbiA9ICIxLjIzLjIiIH0KY2hlY2twb2ludCA9IHsgc2hhMjU2ID0gIjMyODg3ZGJmMzFmNjc2"
+        "MjEyNGM1ZDFiNTUzNTc2ODIwOTM0NjE5NjY0MzkwNTkxM2Y5NmYzYjAwNTRkMWJjZTUiIH0KY29kZV9yZXZpc2lvbiA9ICJleGFt"
+        "cGxlcy9ldmlkZW5jZV9jbGFzc2lmaWVyLnB5IgpwYXJpdHkgPSB7IGNvbXBhcmVkID0gImEgZmxvYXQ2NCBudW1weSBvcmFjbGUg"
+        "d2l0aCB0aGUgT05OWCBmaWxlIGluIG9ubnhydW50aW1lLCBhdCB0aGUgcHVibGlzaGVkIHBvaW50cyIsIHJlc3VsdCA9ICJwYXNz"
+        "ZWQiLCBydG9sID0gMC4wLCBhdG9sID0gMWUtMDYsIHNhbXBsZXMgPSA1IH0KdGVzdGVkX2hhcmR3YXJlID0gWyJ4ODYtNjQgQ1BV"
+        "Il0KcmVkaXN0cmlidXRpb24gPSAicGVybWl0dGVkIHVuZGVyIHRoZSBsaWNlbmNlIG9mIHRoZSBidW5kbGUiCmxheWVycyA9IDIK"
+        "CltbZXhwb3J0LmRhdGFzZXRfbGluZWFnZV1dCm5hbWUgPSAibm9uZTogdGhlIHdlaWdodHMgYXJlIHdyaXR0ZW4gYnkgaGFuZCIK"
+        "CltbZXhwb3J0LnF1YWxpdHldXQptZXRyaWMgPSAicHVibGlzaGVkIHBvaW50cyByZXByb2R1Y2VkIgp2YWx1ZSA9IDEuMApkYXRh"
+        "c2V0ID0gInB1Ymxpc2hlZCBwb2ludHMiCg=="
     ),
     "f1": (
         "CAg6qgIKJAoIZmVhdHVyZXMKBndlaWdodBIId2VpZ2h0ZWQiBk1hdE11bAodCgh3ZWlnaHRlZAoEYmlhcxIGbG9naXRzIgNBZGQK"
@@ -71,23 +75,27 @@ CONTENT: Final[dict[str, str]] = {
         "YXRvbCA9IDFlLTA2LCB0b3AxID0gMS4wIH0KCltbbW9kZWxzLnZlY3RvcnNdXQpzZXRzID0gWyJ0ZXN0X2RhdGFfc2V0XyoiXQpv"
         "cmlnaW4gPSAiZmxvYXQ2NCBudW1weSBvcmFjbGUiCgpbcHJlcHJvY2Vzc2luZ10KdmVyc2lvbiA9ICIzIgpzaGEyNTYgPSAiNDE1"
         "ZGE4ZTVmOGMwMDEzMjAwMWFhY2I1NmNjOWI1OTdjYWE4NWJiZmIxMjliNjgzN2RmNTQ3N2UyODg1NGY1MCIKCltsYWJlbHNdCnNj"
-        "aGVtYV92ZXJzaW9uID0gIjIiCgpbZXhwb3J0XQpmcmFtZXdvcmsgPSAibnVtcHkiCmV4cG9ydGVyID0gIm9ubnguaGVscGVyIgpj"
-        "aGVja3BvaW50X3NoYTI1NiA9ICIzMjg4N2RiZjMxZjY3NjIxMjRjNWQxYjU1MzU3NjgyMDkzNDYxOTY2NDM5MDU5MTNmOTZmM2Iw"
-        "MDU0ZDFiY2U1Igpjb2RlX3JldmlzaW9uID0gImV4YW1wbGVzL2V2aWRlbmNlX2NsYXNzaWZpZXIucHkiCmRhdGFzZXRfbGluZWFn"
-        "ZSA9ICJub25lOiB0aGUgd2VpZ2h0cyBhcmUgd3JpdHRlbiBieSBoYW5kIgp0ZXN0ZWRfaGFyZHdhcmUgPSBbIng4Ni02NCBDUFUi"
-        "XQpxdWFsaXR5ID0gImZpdmUgcHVibGlzaGVkIHBvaW50cywgYXRvbCAxZS02IgpyZWRpc3RyaWJ1dGlvbiA9ICJwZXJtaXR0ZWQi"
-        "Cg=="
+        "aGVtYV92ZXJzaW9uID0gIjIiCgpbZXhwb3J0XQpmcmFtZXdvcmsgPSAibnVtcHkgMi40LjYiCmV4cG9ydGVyID0geyBuYW1lID0g"
+        "Im9ubnguaGVscGVyIiwgdmVyc2lvbiA9ICIxLjIzLjIiIH0KY2hlY2twb2ludCA9IHsgc2hhMjU2ID0gIjMyODg3ZGJmMzFmNjc2"
+        "MjEyNGM1ZDFiNTUzNTc2ODIwOTM0NjE5NjY0MzkwNTkxM2Y5NmYzYjAwNTRkMWJjZTUiIH0KY29kZV9yZXZpc2lvbiA9ICJleGFt"
+        "cGxlcy9ldmlkZW5jZV9jbGFzc2lmaWVyLnB5IgpwYXJpdHkgPSB7IGNvbXBhcmVkID0gImEgZmxvYXQ2NCBudW1weSBvcmFjbGUg"
+        "d2l0aCB0aGUgT05OWCBmaWxlIGluIG9ubnhydW50aW1lLCBhdCB0aGUgcHVibGlzaGVkIHBvaW50cyIsIHJlc3VsdCA9ICJwYXNz"
+        "ZWQiLCBydG9sID0gMC4wLCBhdG9sID0gMWUtMDYsIHNhbXBsZXMgPSA1IH0KdGVzdGVkX2hhcmR3YXJlID0gWyJ4ODYtNjQgQ1BV"
+        "Il0KcmVkaXN0cmlidXRpb24gPSAicGVybWl0dGVkIHVuZGVyIHRoZSBsaWNlbmNlIG9mIHRoZSBidW5kbGUiCmxheWVycyA9IDIK"
+        "CltbZXhwb3J0LmRhdGFzZXRfbGluZWFnZV1dCm5hbWUgPSAibm9uZTogdGhlIHdlaWdodHMgYXJlIHdyaXR0ZW4gYnkgaGFuZCIK"
+        "CltbZXhwb3J0LnF1YWxpdHldXQptZXRyaWMgPSAicHVibGlzaGVkIHBvaW50cyByZXByb2R1Y2VkIgp2YWx1ZSA9IDEuMApkYXRh"
+        "c2V0ID0gInB1Ymxpc2hlZCBwb2ludHMiCg=="
     ),
     "f7": (
-        "CAg6/AQKLAoIZmVhdHVyZXMSBHBlYWsiCVJlZHVjZU1heCoPCghrZWVwZGltcxgAoAECCroBCgV0aW1lcwoACgRwZWFrEgR0cmFw"
-        "IgRMb29wKpwBCgRib2R5MpABChUKAmdvEgVnb19vbiIISWRlbnRpdHkKHAoDc3VtCgdub3RoaW5nEgdzdW1fb3V0IgNBZGQSCGNv"
-        "dW50aW5nWg4KBHN0ZXASBgoECAcSAFoMCgJnbxIGCgQICRIAWg0KA3N1bRIGCgQIARIAYg8KBWdvX29uEgYKBAgJEgBiEQoHc3Vt"
-        "X291dBIGCgQIARIAoAEFCh4KBHRyYXAKB25vdGhpbmcSCHNpbGVuY2VkIgNNdWwKJAoIZmVhdHVyZXMKBndlaWdodBIId2VpZ2h0"
-        "ZWQiBk1hdE11bAocCgh3ZWlnaHRlZAoEYmlhcxIFcGxhaW4iA0FkZAoeCgVwbGFpbgoIc2lsZW5jZWQSBmxvZ2l0cyIDQWRkCjYK"
-        "BmxvZ2l0cxINcHJvYmFiaWxpdGllcyIHU29mdG1heCoUCgRheGlzGP///////////wGgAQISCGV2aWRlbmNlKkAIBAgDEAFCBndl"
-        "aWdodEowAADAPwAAAAAAAIDAAADAPwAAAAAAAIC/AAAgQAAAAAAAAAC/AACAvwAAAD8AAJBAKhgIAxABQgRiaWFzSgwAAIC/AAAA"
-        "PwAAAAAqERABQgdub3RoaW5nSgQAAAAAKhMQB0IFdGltZXNKCAAAAAAAAABAWh8KCGZlYXR1cmVzEhMKEQgBEg0KBxIFYmF0Y2gK"
-        "AggEYiQKDXByb2JhYmlsaXRpZXMSEwoRCAESDQoHEgViYXRjaAoCCANCBAoAEA0="
+        "CAg6hQUKLAoIZmVhdHVyZXMSBHBlYWsiCVJlZHVjZU1heCoPCghrZWVwZGltcxgAoAECCsMBCgV0aW1lcwoACgRwZWFrEgR0cmFw"
+        "IgRMb29wKqUBCgRib2R5MpkBCh4KA3N1bQoDc3VtEgVnb19vbiILTGVzc09yRXF1YWwKHAoDc3VtCgdub3RoaW5nEgdzdW1fb3V0"
+        "IgNBZGQSCGNvdW50aW5nWg4KBHN0ZXASBgoECAcSAFoMCgJnbxIGCgQICRIAWg0KA3N1bRIGCgQIARIAYg8KBWdvX29uEgYKBAgJ"
+        "EgBiEQoHc3VtX291dBIGCgQIARIAoAEFCh4KBHRyYXAKB25vdGhpbmcSCHNpbGVuY2VkIgNNdWwKJAoIZmVhdHVyZXMKBndlaWdo"
+        "dBIId2VpZ2h0ZWQiBk1hdE11bAocCgh3ZWlnaHRlZAoEYmlhcxIFcGxhaW4iA0FkZAoeCgVwbGFpbgoIc2lsZW5jZWQSBmxvZ2l0"
+        "cyIDQWRkCjYKBmxvZ2l0cxINcHJvYmFiaWxpdGllcyIHU29mdG1heCoUCgRheGlzGP///////////wGgAQISCGV2aWRlbmNlKkAI"
+        "BAgDEAFCBndlaWdodEowAADAPwAAAAAAAIDAAADAPwAAAAAAAIC/AAAgQAAAAAAAAAC/AACAvwAAAD8AAJBAKhgIAxABQgRiaWFz"
+        "SgwAAIC/AAAAPwAAAAAqERABQgdub3RoaW5nSgQAAAAAKhMQB0IFdGltZXNKCAAAAAAAAABAWh8KCGZlYXR1cmVzEhMKEQgBEg0K"
+        "BxIFYmF0Y2gKAggEYiQKDXByb2JhYmlsaXRpZXMSEwoRCAESDQoHEgViYXRjaAoCCANCBAoAEA0="
     ),
     "f8": ("CAEIBBABQghmZWF0dXJlc0oQ9GxmP83MTD8AAEA/zczMPQ=="),
     "f9": ("CAEIAxABQg1wcm9iYWJpbGl0aWVzSgyb3nA/4EBwPTC06jk="),
@@ -294,10 +302,7 @@ BUNDLES: Final[tuple[Shipped, ...]] = (
     ),
     Shipped(
         "divides-at-load",
-        (
-            "run/crash",
-            "load/crash",
-        ),
+        ("structure/division-trap",),
         {
             "bundle.toml": "f6",
             "model.onnx": "f12",
