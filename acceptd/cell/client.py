@@ -90,6 +90,15 @@ class Cell:
         self._give_back(seat, parent, trouble="", suspect=False)
         return parent.parent.told
 
+    def facts(self, profile: Profile | None = None) -> RuntimeFacts:
+        """Return the facts of the parent for a profile, all files hashed; starts it if need be.
+
+        Raises CellUnavailableError or ConfigError: it cannot be started or measured.
+        """
+        seat, parent = self._take(kind_of(profile))
+        self._give_back(seat, parent, trouble="", suspect=False)
+        return self.runtime(parent.number)
+
     def versions(self) -> dict[str, str]:
         """Return the library versions inside the cell; starts it if need be."""
         return self.told().versions()

@@ -45,7 +45,7 @@ _COMMANDS = {
     "doctor": ("doctor", "doctor"),
     "selftest": ("selftest", "selftest"),
 }
-_GROUPS = ("ledger", "release", "policy")
+_GROUPS = ("ledger", "release", "policy", "profile")
 
 
 def _assemble(wanted: str) -> None:

@@ -8,7 +8,7 @@ from typing import Final, Literal
 from acceptd.errors import ConfigError
 from acceptd.policy.contract import Contract
 from acceptd.policy.lines import line_of
-from acceptd.policy.load import MAX_BYTES, load_contract, load_profile, named_profile, read_table
+from acceptd.policy.load import MAX_BYTES, load_contract, load_profile, load_reduced, named_profile, read_table
 from acceptd.policy.manifest import Table
 from acceptd.policy.policy import Policy
 from acceptd.policy.profile import Profile
@@ -35,7 +35,8 @@ def examine(path: Path, kind: Kind | None = None) -> tuple[Kind, list[Trouble]]:
         if isinstance(table, Policy):
             _named(path, table)
         elif isinstance(table, Profile):
-            (named_profile if path.parent.name == "profiles" and path.suffix == ".toml" else load_profile)(path)
+            placed = path.parent.name == "profiles" and path.suffix == ".toml"
+            load_reduced((named_profile if placed else load_profile)(path), str(path))
         elif isinstance(table, Contract) and path.parent.parent.name == "contracts" and path.suffix == ".toml":
             load_contract(path.parent.parent, f"{path.parent.name}/{path.stem}")
     except (ConfigError, ValueError) as error:

@@ -39,8 +39,13 @@ def _provider(value: str) -> str:
     return value
 
 
+def is_library_name(value: str) -> bool:
+    """Say whether a library of this file name can be pinned."""
+    return _LIBRARY.fullmatch(value) is not None
+
+
 def _library(value: str) -> str:
-    if not _LIBRARY.fullmatch(value):
+    if not is_library_name(value):
         raise ValueError(f"{value[:80]!r} is no file name of a library (its basename, no path)")
     return value
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 from acceptd.errors import DigestMismatchError
 from acceptd.loader import open_release
+from acceptd.runtime.identity import RuntimeRecord, identity
 from examples import evidence_classifier as classifier
 from examples import hostile_bundles
 from tests.world import MODEL_ID, TEAM, World, codes, world
@@ -140,6 +142,20 @@ def test_a_revoked_bundle_is_never_promoted_again(running: World) -> None:
     report = running.verdict(again)
     assert "release" not in report
     assert report["promotion_trouble"]
+
+
+def test_what_ran_is_on_record_and_in_the_release(running: World) -> None:
+    model = f"{TEAM}/recorded"
+    report = running.verdict(running.drop(lambda path: classifier.write_bundle(path, model_id=model), "recorded"))
+    assert report["verdict"] == "accepted", report["findings"]
+    (entry,) = [one for one in running.entries("verdict") if one["body"]["drop"] == "recorded"]
+    statement = json.loads(base64.b64decode(entry["body"]["statement"]["payload"]))
+    (record,) = statement["predicate"]["runtimes"]
+    assert record == report["runtime"]
+    opened = open_release(running.state, model, keys=running.state / "keyring.json")
+    mine = identity(RuntimeRecord.model_validate(record))
+    assert mine == report["runtime_identity"] == entry["body"]["runtime_identity"]
+    assert mine == statement["predicate"]["runtime_identity"] == opened.options["runtime_identity"]
 
 
 def two_models(path: Path, *, broken: bool = False) -> Path:
