@@ -51,7 +51,6 @@ TABLE: Final[Reasons] = {
     ),
     "runtime/library-mismatch": (_OTHER, ("CWE-354", "CWE-494")),
     "runtime/said-otherwise": (_OTHER, ("CWE-345",)),
-    "runtime/unmeasured": (_OTHER, ("CWE-345",)),
     "runtime/version-mismatch": (_OTHER, ("CWE-345",)),
     "target/operator-unavailable": (_TARGET, ("ORT reduced operators", "ONNX operators")),
     "difference/initializers-changed": (
