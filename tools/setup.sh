@@ -29,7 +29,7 @@ if [ "$(cat "$stamp" 2>/dev/null)" != "$wanted" ] || ! .venv/bin/python -c '' 2>
   # The checkout itself, without a build: what is edited is what runs.
   site=$(.venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
   pwd > "$site/acceptd-checkout.pth"
-  printf '#!%s\nfrom acceptd.cli.main import main\n\nmain()\n' "$PWD/.venv/bin/python" > .venv/bin/acceptd
+  printf '#!%s\nfrom acceptd.__main__ import run\n\nrun()\n' "$PWD/.venv/bin/python" > .venv/bin/acceptd
   chmod 755 .venv/bin/acceptd
   printf '%s\n' "$wanted" > "$stamp"
 fi

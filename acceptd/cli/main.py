@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import signal
 import sys
 
 import typer
@@ -65,6 +66,8 @@ def main() -> None:
     words = [word for word in sys.argv[1:] if not word.startswith("-")]
     try:
         _assemble(words[0] if words else "")
+        if signal.getsignal(signal.SIGINT) not in {signal.SIG_IGN, signal.default_int_handler}:
+            signal.signal(signal.SIGINT, signal.default_int_handler)  # loaded: from here on it is caught below
         result = app(standalone_mode=False)
         code = result if isinstance(result, int) else 0
     except (typer.Abort, KeyboardInterrupt):
