@@ -26,6 +26,11 @@ class Seat:
 
     def take(self) -> WarmParent:
         with self.lock:
+            stale = self.parent
+            if stale is not None and not stale.retired and not self.supply.sees_sealed(stale):
+                stale.retired = "sealed: the directory was made anew"
+                if stale.running == 0:
+                    stale.close()
             if self.parent is None or self.parent.retired:
                 self.parent = self.supply.take()
             self.parent.running += 1

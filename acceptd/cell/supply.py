@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Final
 
 from acceptd.cell import launcher
-from acceptd.errors import CellUnavailableError, ConfigError, InternalError
+from acceptd.errors import CellUnavailableError, ConfigError, InternalError, StateError
 from acceptd.policy.profile import Profile
 from acceptd.runtime import operators
 from acceptd.runtime.facts import RuntimeFacts
@@ -47,8 +47,10 @@ _numbers = itertools.count(1)
 class WarmParent:
     """One warm parent and its control socket. Thread-safe; whoever took it closes it."""
 
-    def __init__(self, parent: launcher.Parent, facts: Future[RuntimeFacts]) -> None:
+    def __init__(self, parent: launcher.Parent, facts: Future[RuntimeFacts], sealed: tuple[int, int]) -> None:
         self.number = next(_numbers)
+        self.sealed = sealed
+        """Device and inode of the sealed directory that its bind shows, whatever has its name by now."""
         self.parent = parent
         self.facts = facts
         """Who it is; the libraries are hashed beside the first jobs. Raises OSError: one cannot be read."""
@@ -155,6 +157,7 @@ class ParentSupply:
 
         Raises:
             CellUnavailableError: no cell can be started here, or not with this runtime.
+            StateError: the sealed directory is gone.
             ConfigError: the profile's interpreter or a library that it lists is refused.
         """
         with self._lock:
@@ -163,6 +166,13 @@ class ParentSupply:
             upcoming = self._upcoming.popleft() if self._upcoming else self._spawner.submit(self._start)
             while len(self._upcoming) < self._spares:
                 self._upcoming.append(self._spawner.submit(self._start))
+        parent = self._awaited(upcoming)
+        if not self.sees_sealed(parent):
+            parent.close()  # it stood spare while the directory was made anew
+            parent = self._awaited(self._spawner.submit(self._start))
+        return parent
+
+    def _awaited(self, upcoming: Future[WarmParent]) -> WarmParent:
         try:
             return upcoming.result()
         except ConfigError as error:
@@ -170,9 +180,26 @@ class ParentSupply:
                 raise CellUnavailableError(error.message, remedy=error.remedy) from error
             raise
 
+    def sees_sealed(self, parent: WarmParent) -> bool:
+        """Whether the parent's bind still shows the sealed directory: it shows the one that was there then.
+
+        Raises StateError: there is none.
+        """
+        return parent.sealed == self._sealed_identity()
+
+    def _sealed_identity(self) -> tuple[int, int]:
+        try:
+            found = self._sealed.stat()
+        except OSError as error:
+            raise StateError(
+                f"{self._sealed}: {error.strerror}", remedy="run `acceptd init` on this state again"
+            ) from error
+        return found.st_dev, found.st_ino
+
     def _start(self) -> WarmParent:
         operators.check(self.kind.operators)
         interpreter = examine(self.kind.interpreter)
+        sealed = self._sealed_identity()  # before the bind: replaced in between, it is noticed at the first job
         parent = launcher.start(
             self._sealed,
             interpreter=interpreter,
@@ -181,7 +208,9 @@ class ParentSupply:
             testing=self._testing,
         )
         parent.control.settimeout(ANSWER_SECONDS)
-        warm = WarmParent(parent, self._hasher.submit(facts_of, parent.told, interpreter, self.kind.operators))
+        warm = WarmParent(
+            parent, self._hasher.submit(facts_of, parent.told, interpreter, self.kind.operators), sealed
+        )
         self._started(warm)
         return warm
 
