@@ -7,9 +7,10 @@ out of here leads through the judge, and no failure leads to ``accepted``.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -31,6 +32,8 @@ from acceptd.runtime import cpu
 from acceptd.runtime.identity import RuntimeRecord, record_of
 from acceptd.tools import Tools
 from acceptd.unpack import unpack_archive
+from acceptd.work.need import job_share
+from acceptd.work.workers import Hold
 
 Kind = Literal["directory", "zip", "tar", "tar.gz"]
 BUNDLE = "bundle"
@@ -69,8 +72,8 @@ class Acceptance:
     drop: Drop
     rules: Rules
     tools: Tools
+    hold: Hold
     progress: Callable[[str], None] = lambda _stage: None
-    cancelled: Callable[[], bool] = lambda: False
     timings_ms: dict[str, float] = field(default_factory=dict)
     jobs: list[JobRecord] = field(default_factory=list)
     statistics: Statistics | None = None
@@ -87,7 +90,10 @@ class Acceptance:
         self.team = self.drop.team
 
     def run(self, sealed: Sealed | None = None) -> Outcome:
-        """Take the drop through all stages; with ``sealed`` the sealing was done before (recovery)."""
+        """Take the drop through all stages; with ``sealed`` the sealing was done before (recovery).
+
+        Raises GivenUpError when the work is cancelled: no job of it is left by then.
+        """
         failure: SealFailure | None = None
         if sealed is None:
             with self._stage("seal"):
@@ -127,9 +133,12 @@ class Acceptance:
             home.mkdir(mode=0o755, exist_ok=True)
             home.chmod(0o755)
             if self.drop.kind == "directory":
-                return self.tools.sealer.seal(self.drop.source, self.sealed_directory, limits), None
+                stop = self.hold.kill_due
+                return self.tools.sealer.seal(
+                    self.drop.source, self.sealed_directory, limits, cancelled=stop
+                ), None
             record, sealed = unpack_archive(
-                self.drop.source, self.drop.kind, home, self.drop.id, self.rules, self.tools
+                self.drop.source, self.drop.kind, home, self.drop.id, self.rules, self.tools, self.hold
             )
             if record is not None:
                 self.jobs.append(record)
@@ -149,7 +158,8 @@ class Acceptance:
                 return
         else:
             with self._stage("inspect"):
-                facts = self._inspect(sealed, dict.fromkeys(inventory.model_paths(sealed, None)[:32], ""))
+                models = dict.fromkeys(inventory.model_paths(sealed, None)[:32], "")
+                facts = self._examined(models, self._side_by_side(self._inspect(sealed, models)))
             found = infer.infer(self.team, self.drop.name, facts, sealed)
             if found is None:
                 return
@@ -168,22 +178,21 @@ class Acceptance:
     ) -> None:
         taken = inventory.take(sealed, manifest)
         inputs, expected = (stack.enter_context(closing_blob(self.tools.temporary)) for _ in range(2))
-        vectors = None
-        if taken.sets:
-            vectors = self.tools.jobs.submit(self._vectors, taken, manifest, inputs, expected)
-        if not facts:
-            with self._stage("inspect"):
-                facts = self._inspect(sealed, {model.file: model.name for model in manifest.models})
-        if vectors is not None:
-            with self._stage("vectors"):
-                self.jobs.append(vectors.result())
+        models = {} if facts else {model.file: model.name for model in manifest.models}
+        calls = self._inspect(sealed, models)
+        vectors = [partial(self._vectors, taken, manifest, inputs, expected)] if taken.sets else []
+        with self._stage("inspect" if calls else "vectors"):
+            records = self._side_by_side([*calls, *vectors])
+        facts |= self._examined(models, records)
         known = self._submission(sealed, None)
         before = pre_run(manifest, self.contract, self.rules.policy, known, reduced=self.rules.reduced)
         if any(finding.severity == "reject" for finding in before):
             return
         outputs: dict[tuple[str, str], Blob] = {}
         with self._stage("run"):
-            execution = Execution(self.rules, self.tools, manifest, self._job, inferred=bool(self.inferred))
+            execution = Execution(
+                self.rules, self.tools, self.hold, manifest, self._job, inferred=bool(self.inferred)
+            )
             vectors_facts = next((job.vectors for job in self.jobs if job.vectors is not None), None)
             for model in manifest.models:
                 if model.file in facts:
@@ -209,12 +218,24 @@ class Acceptance:
         # An inferred id is a guess from the drop's name: no contract may be picked by it.
         return (None, "") if self.inferred else self.rules.contract(manifest.bundle.id)
 
-    def _inspect(self, sealed: Sealed, models: dict[str, str]) -> dict[str, Facts]:
-        """Run ``inspect`` for each model file (mapped to its name), side by side; return facts by file."""
+    def _side_by_side(self, calls: Sequence[Callable[[], JobRecord]]) -> list[JobRecord]:
+        """Run jobs that look at models and vectors, as many at once as there is room for."""
+        return self.hold.side_by_side(job_share(self.rules, "inspect"), calls)
+
+    def _examined(self, models: dict[str, str], records: list[JobRecord]) -> dict[str, Facts]:
+        """Keep the records of ``inspect`` jobs and those beside them; return facts by file."""
+        self.jobs += records
+        by_name = {name or path: path for path, name in models.items()}
+        return {
+            by_name[job.model]: job.facts for job in records if job.kind == "inspect" and job.facts is not None
+        }
+
+    def _inspect(self, sealed: Sealed, models: dict[str, str]) -> list[Callable[[], JobRecord]]:
+        """Return one ``inspect`` job for each model file (mapped to its name) that is there."""
         taken = inventory.take(sealed, self.manifest)
         limits = self.rules.policy.limits
         present = {file.path for file in sealed.files}
-        futures = {}
+        calls: list[Callable[[], JobRecord]] = []
         for path, name in models.items():
             if path not in present:
                 continue
@@ -230,16 +251,9 @@ class Acceptance:
                 },
             }
             bounds = job_limits("inspect", limits)
-            futures[path] = self.tools.jobs.submit(
-                self._job, "inspect", {item: item for item in visible}, spec, bounds, model=name or path
-            )
-        facts = {}
-        for path, future in futures.items():
-            record = future.result()
-            self.jobs.append(record)
-            if record.facts is not None:
-                facts[path] = record.facts
-        return facts
+            files = {item: item for item in visible}
+            calls.append(partial(self._job, "inspect", files, spec, bounds, model=name or path))
+        return calls
 
     def _name_jobs(self, manifest: Manifest) -> None:
         """Give the jobs that ran before the manifest was inferred the names that it gave the models."""
@@ -293,19 +307,22 @@ class Acceptance:
         proc_fd: bool = False,
     ) -> JobRecord:
         place = f"{self.drop.id}/{BUNDLE}"
-        return self.tools.cell.run(
+        self.hold.check()
+        record = self.tools.cells.at(self.hold.slot).run(
             kind,
             files={inside: f"{place}/{path}" for inside, path in files.items()},
             spec=spec,
             limits=limits,
             required_walls=self.rules.policy.required_walls,
             blobs=blobs,
-            cancelled=self.cancelled,
+            cancelled=self.hold.kill_due,
             model=model,
             profile=self.rules.profile if kind == "run" else None,
             variant=variant,
             proc_fd=proc_fd,
         )
+        self.hold.check()  # what was cancelled is no evidence
+        return record
 
     def _unavailable(self, error: CellUnavailableError) -> None:
         self.jobs.append(
@@ -340,6 +357,7 @@ class Acceptance:
 
     @contextmanager
     def _stage(self, name: str) -> Iterator[None]:
+        self.hold.check()
         self.progress(name)
         start = time.monotonic()
         try:

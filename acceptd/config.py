@@ -20,6 +20,9 @@ from acceptd.policy.manifest import first_error
 INSTALLED_STATE = Path("/var/lib/acceptd")
 CHECKOUT = Path(__file__).resolve().parent.parent
 
+NUMBERS = ("workers", "cores", "memory_bytes", "min_free_bytes", "submission_seconds", "stop_seconds")
+"""Keys that a variable ``ACCEPTD_<KEY>`` may set, as whole numbers."""
+
 
 class InboxTable(BaseModel):
     """How drops are noticed. Seconds and counts."""
@@ -43,9 +46,16 @@ class Settings(BaseModel):
     policies: str = ""
     """The policies directory; empty: the one of the checkout, or ``/etc/acceptd/policies``."""
     workers: Annotated[int, Field(ge=0, le=256)] = 0
-    """Submissions examined side by side; 0: one for each core."""
+    """Submissions examined side by side at most; 0: one for each core. The budget may allow fewer."""
+    cores: Annotated[int, Field(ge=0, le=4096)] = 0
+    """Threads of jobs that may run at once; 0: the cores that this process may use."""
+    memory_bytes: Annotated[int, Field(ge=0)] = 0
+    """Memory of all jobs together; 0: what is available when the daemon starts."""
     min_free_bytes: Annotated[int, Field(ge=0)] = 256 << 20
     submission_seconds: Annotated[int, Field(ge=1, le=86_400)] = 3600
+    """From the claim, however often the daemon restarts meanwhile."""
+    stop_seconds: Annotated[int, Field(ge=0, le=86_400)] = 60
+    """How long a stop lets running work finish before it cancels it."""
     queue_limit: Annotated[int, Field(ge=1, le=1_000_000)] = 10_000
     inbox: InboxTable = InboxTable()
     log_level: Literal["debug", "info", "warning", "error"] = "info"
@@ -121,7 +131,7 @@ def load_settings(state: Path) -> Settings:
         value = os.environ.get(f"ACCEPTD_{key.upper()}")
         if value:
             document[key] = value
-    for key in ("workers", "min_free_bytes", "submission_seconds"):
+    for key in NUMBERS:
         value = os.environ.get(f"ACCEPTD_{key.upper()}")
         if value:
             if not value.isdecimal():

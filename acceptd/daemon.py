@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import queue
+import secrets
 import shutil
 import signal
 import threading
@@ -25,9 +26,11 @@ from acceptd.daemon_lock import acquire
 from acceptd.errors import AcceptdError, CellUnavailableError, LedgerError, StateError
 from acceptd.intake.claims import Claim
 from acceptd.intake.inbox import Inbox, InboxSettings, Notice
-from acceptd.lifecycle import Lifecycle
+from acceptd.lifecycle import EXAMINED, Lifecycle
 from acceptd.record import checkpoint
+from acceptd.record.entry import moment_of
 from acceptd.record.keys import load_keyring, load_signer
+from acceptd.record.leases import Leases
 from acceptd.record.log import Ledger
 from acceptd.record.queue import Queue
 from acceptd.release import channel
@@ -36,9 +39,17 @@ from acceptd.release.settle import Terms
 from acceptd.release.signers import ReleaseKeys
 from acceptd.rules import Rules, load_rules
 from acceptd.tools import Tools
-from acceptd.work import Task, Workers
+from acceptd.work.admission import Admission
+from acceptd.work.budget import NOTHING, Share
+from acceptd.work.journal import Journal
+from acceptd.work.need import machine, need, require_room
+from acceptd.work.rotation import Task
+from acceptd.work.workers import Workers
 
 HOUSEKEEPING_SECONDS = 15.0
+STOPS = frozenset({signal.SIGTERM, signal.SIGINT})
+ROOM, QUIET = -1, -2
+"""Words beside the signals: the queue takes submissions again; nothing runs any more."""
 log = structlog.get_logger("acceptd.daemon")
 
 
@@ -52,6 +63,7 @@ class _Rooms:
     lifecycle: Lifecycle
     workers: Workers
     inbox: Inbox
+    journal: Journal
 
 
 class Daemon:
@@ -68,7 +80,7 @@ class Daemon:
         self.ready = threading.Event()
 
     def stop(self) -> None:
-        """Stop taking drops, let what runs finish, return from :meth:`run`."""
+        """Stop taking drops, let what runs finish for ``stop_seconds``, and return from :meth:`run`."""
         self._words.put(signal.SIGTERM)
 
     def rules(self) -> Rules:
@@ -99,15 +111,34 @@ class Daemon:
             self.ready.set()
             log.info("ready", state=str(self.paths.state), policy=self.rules().policy_digest)
             on_ready()
-            while not (words := self._listen()) & {signal.SIGTERM, signal.SIGINT}:
+            while not (words := self._listen()) & STOPS:
                 if signal.SIGHUP in words:
                     self._guarded(self._reload_rules, rooms)
-                for duty in (self._watch_space, self._offer_again, self._keep_releases):
+                if words == {ROOM}:
+                    self._guarded(self._offer_again, rooms)
+                    continue
+                for duty in (self._watch_space, self._look_for_withdrawn, self._offer_again, self._keep_releases):
                     self._guarded(duty, rooms)
-            log.info("stopping", active=rooms.workers.active, waiting=rooms.workers.depth)
-            rooms.inbox.stop()
-            rooms.workers.stop()
+            self._finish(rooms)
             self._checkpoint(rooms)
+
+    def _finish(self, rooms: _Rooms) -> None:
+        """Let running work end, up to ``stop_seconds`` or a second signal; then cancel it, and wait for that.
+
+        What is cancelled stays where it stands in the queue and is taken up at the next start.
+        """
+        seconds = self.settings.stop_seconds
+        log.info("stopping", active=rooms.workers.active, waiting=rooms.workers.depth, within_s=seconds)
+        rooms.inbox.stop()
+        rooms.workers.drain(lambda: self._words.put(QUIET))
+        due, word = time.monotonic() + seconds, ROOM
+        with contextlib.suppress(queue.Empty):
+            while word != QUIET and word not in STOPS:
+                word = self._words.get(timeout=max(0.0, due - time.monotonic()))
+        if word != QUIET:
+            log.warning("cancelling", active=rooms.workers.cancel("stop"))
+        rooms.workers.join()
+        rooms.journal.stop()
 
     # -- start ----------------------------------------------------------------------------------------
 
@@ -116,14 +147,14 @@ class Daemon:
         stack.callback(os.close, descriptor)
         ledger = stack.enter_context(Ledger.open(self.paths.state, create=False))
         keys = ReleaseKeys.load(self.paths.state)
-        cores = self.settings.workers or os.cpu_count() or 1
+        capacity = machine(self.settings)
+        require_room(self.rules(), capacity)
         self._sweep()
         signer = load_signer(self.paths.state, "ledger")
         tools = stack.enter_context(
             Tools.open(
                 self.paths.sealed,
                 self.paths.temporary,
-                cores=os.cpu_count() or 1,
                 spare=True,
                 # Ed25519 is deterministic (RFC 8032): a secret that needs no file of its own.
                 secret=signer.sign(b"acceptd probe seed v1"),
@@ -131,20 +162,38 @@ class Daemon:
         )
         selfcheck.require_walls(tools.cell, self.paths.sealed, self.rules().policy)
         queue = Queue(ledger)
-        workers = Workers(cores, limit=self.settings.queue_limit, on_error=self._failed)
+        workers, journal = self._workers(ledger, capacity)
+        stack.callback(journal.stop)
         inbox = self._inbox()
         lifecycle = Lifecycle(
             paths=self.paths,
             ledger=ledger,
             queue=queue,
             tools=tools,
+            capacity=capacity,
             rules=self.rules,
             ledger_signer=signer,
             release_keys=keys,
             discard=inbox.discard,
         )
-        self._rooms = _Rooms(ledger, queue, keys, lifecycle, workers, inbox)
+        self._rooms = _Rooms(ledger, queue, keys, lifecycle, workers, inbox, journal)
         return self._rooms
+
+    def _workers(self, ledger: Ledger, capacity: Share) -> tuple[Workers, Journal]:
+        leases = Leases(ledger, boot=secrets.token_hex(8))
+        closed = leases.open(time.time())
+        if closed:
+            log.warning("closed leases of a dead daemon", leases=closed)
+        journal = Journal(self.paths.state, leases)
+        admission = Admission(capacity, limit=self.settings.queue_limit, listen=journal.hear)
+        workers = Workers(
+            self.settings.workers or capacity.cores,
+            admission,
+            on_error=self._failed,
+            on_room=lambda: self._words.put(ROOM),
+        )
+        log.info("budget", cores=capacity.cores, memory_bytes=capacity.memory)
+        return workers, journal
 
     def _inbox(self) -> Inbox:
         table = self.settings.inbox
@@ -177,8 +226,8 @@ class Daemon:
         for claim in rooms.inbox.leftovers():
             rooms.lifecycle.claim(claim)
         rooms.workers.start()
-        for row in rooms.queue.pending():
-            self._offer(rooms, row.id, row.team)
+        rooms.journal.start(rooms.workers.show)
+        self._offer_again(rooms)
         self._watch_space(rooms)  # before the first claim
         rooms.inbox.start()
 
@@ -188,22 +237,37 @@ class Daemon:
         rooms = self._rooms
         rooms.lifecycle.claim(claim)
         log.info("claimed", submission=claim.id, team=claim.team)
-        self._offer(rooms, claim.id, claim.team)
+        self._offer(rooms, claim.id, claim.team, "claimed", time.time())
+        rooms.journal.nudge()
 
     def _noticed(self, notice: Notice) -> None:
         log.warning("inbox", code=notice.code, team=notice.team, message=notice.message)
 
-    def _offer(self, rooms: _Rooms, submission: str, team: str) -> None:
-        deadline = time.monotonic() + self.settings.submission_seconds
-        rooms.workers.offer(
-            Task(
-                submission,
-                team,
-                deadline,
-                run=lambda: rooms.lifecycle.process(submission),
-                expired=lambda: rooms.lifecycle.expire(submission),
-            )
+    def _offer(self, rooms: _Rooms, submission: str, team: str, state: str, claimed: float) -> None:
+        """Queue a submission. One that finds no place stays in the durable queue until there is room."""
+        rules = self.rules()
+        # Beyond the verdict nothing is examined any more: that needs a worker, and nothing of the machine.
+        share = need(rules) if state in EXAMINED else NOTHING
+        lifecycle = rooms.lifecycle
+        task = Task(
+            submission,
+            team,
+            rules.profile.name,
+            share,
+            self._deadline(claimed),
+            run=lambda hold: lifecycle.process(submission, hold),
+            expired=lambda: lifecycle.expire(submission),
+            given_up=lambda reason: lifecycle.given_up(submission, reason),
         )
+        rooms.workers.offer(task)
+
+    def _deadline(self, claimed: float) -> float:
+        """Return the monotonic time at which a claim of that wall-clock time is over.
+
+        A wall clock that was set back meanwhile gives nobody more than the whole time again.
+        """
+        allowed = float(self.settings.submission_seconds)
+        return time.monotonic() + min(allowed, claimed + allowed - time.time())
 
     def _failed(self, task: Task, error: BaseException) -> None:
         """Keep the submission where it stands: housekeeping offers it again.
@@ -220,7 +284,7 @@ class Daemon:
         )
         try:
             row = self._rooms.queue.get(task.id)
-            waited = time.time() - float(row.data.get("claimed_at", 0.0)) if row is not None else 0.0
+            waited = time.time() - moment_of(row.received_at) if row is not None else 0.0
             if ours and waited < self.settings.submission_seconds:
                 self._rooms.queue.clear(task.id)
             else:
@@ -249,8 +313,16 @@ class Daemon:
 
     def _offer_again(self, rooms: _Rooms) -> None:
         """Offer what failed before or did not fit into the queue."""
-        for row in rooms.queue.pending():
-            self._offer(rooms, row.id, row.team)
+        for submission, team, state, received_at in rooms.queue.unfinished():
+            self._offer(rooms, submission, team, state, moment_of(received_at))
+        rooms.journal.nudge()
+
+    def _look_for_withdrawn(self, rooms: _Rooms) -> None:
+        """Give up running work whose drop was taken out of the inbox: nobody waits for its verdict."""
+        for submission in rooms.workers.look_at(lambda one: [lease.submission for lease in one.leases.values()]):
+            row = rooms.queue.get(submission)
+            if row is not None and row.state in EXAMINED and not os.path.lexists(row.path):
+                rooms.workers.give_up(submission, "withdrawn")
 
     def _keep_releases(self, rooms: _Rooms) -> None:
         """Refresh what expires, and write a checkpoint of the ledger."""
@@ -278,6 +350,7 @@ class Daemon:
     def _reload_rules(self, rooms: _Rooms) -> None:
         try:
             fresh = load_rules(policies_directory(self.settings), self.settings.policy)
+            require_room(fresh, rooms.lifecycle.capacity)
             selfcheck.require_walls(rooms.lifecycle.tools.cell, self.paths.sealed, fresh.policy)
         except AcceptdError as error:
             log.error("policy not reloaded: the old one stays", error=str(error))  # noqa: TRY400

@@ -55,6 +55,10 @@ class ProtocolViolationError(AcceptdError):
     """A job said something outside the closed set of messages. Always the job's fault."""
 
 
+class GivenUpError(AcceptdError):
+    """Work on a submission was cancelled: past its deadline, at a stop, or interrupted. Nobody's fault."""
+
+
 class InternalError(AcceptdError):
     """A promise inside acceptd is broken."""
 

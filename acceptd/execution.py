@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, Protocol
 
 from acceptd.cell.blobs import Blob, closing_blob, lent
@@ -13,6 +15,8 @@ from acceptd.judge import inventory
 from acceptd.policy.manifest import Manifest, ModelSpec
 from acceptd.rules import Rules
 from acceptd.tools import Tools
+from acceptd.work.need import job_share
+from acceptd.work.workers import Hold
 
 Variant = Literal["", "unoptimised"]
 Outputs = dict[tuple[str, str], Blob]
@@ -62,10 +66,11 @@ class _Order:
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """Runs the models of one bundle, variants side by side as cores allow."""
+    """Runs the models of one bundle, variants side by side as the lease and the machine allow."""
 
     rules: Rules
     tools: Tools
+    hold: Hold
     manifest: Manifest
     job: RunJob
     inferred: bool
@@ -84,7 +89,7 @@ class Execution:
         variants: list[Variant] = [""]
         if self.rules.policy.probes.unoptimised and base["sets"]:
             variants.append("unoptimised")
-        futures = []
+        calls: list[Callable[[], list[JobRecord]]] = []
         for variant in variants:
             blob = outputs[model.name, variant] = stack.enter_context(closing_blob(self.tools.temporary))
             inside = {path: path for path in files}
@@ -93,8 +98,9 @@ class Execution:
                 spec = base | {"optimised": True, "repeats": 2, "probes": probes}
             else:
                 spec = base | {"optimised": False, "repeats": 1, "probes": False}
-            futures.append(self.tools.jobs.submit(self._probed, order, spec))
-        return [record for future in futures for record in future.result()]
+            calls.append(partial(self._probed, order, spec))
+        share = job_share(self.rules, "run", mapped=limits.inner.mapped_bytes)
+        return [record for records in self.hold.side_by_side(share, calls) for record in records]
 
     def _spec(self, model: ModelSpec, sources: Sources, external: list[str]) -> dict[str, Any]:
         file = next(one for one in sources.sealed.files if one.path == model.file)

@@ -8,6 +8,7 @@ same code goes on; two daemon deaths in one state end in quarantine with an ``in
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -18,7 +19,7 @@ import structlog
 
 from acceptd.acceptance import Acceptance, Drop, Outcome
 from acceptd.config import Paths
-from acceptd.errors import AcceptdError, ConfigError, ReleaseError
+from acceptd.errors import AcceptdError, ConfigError, InternalError, ReleaseError, StateError
 from acceptd.evidence import JobRecord, Sealed, SealFailure, Submission
 from acceptd.intake import files
 from acceptd.intake.claims import Claim
@@ -39,8 +40,18 @@ from acceptd.report.outbox import write_outbox
 from acceptd.rules import Rules
 from acceptd.tools import Tools
 from acceptd.verdicts import entry_body, promotable, release_options
+from acceptd.work.budget import Share
+from acceptd.work.lease import Reason
+from acceptd.work.need import need
+from acceptd.work.workers import Hold
 
 MAX_DEATHS = 2
+EXAMINED = frozenset({"claimed", "sealed"})
+"""The states whose work needs the machine; all later ones only record."""
+GIVEN_UP: dict[Reason, tuple[str, str]] = {
+    "deadline": ("cell/deadline", "the submission's deadline passed while it was examined; its jobs were ended"),
+    "withdrawn": ("cell/withdrawn", "the drop was taken out of the inbox before a verdict; its jobs were ended"),
+}
 log = structlog.get_logger("acceptd.lifecycle")
 
 
@@ -52,6 +63,8 @@ class Lifecycle:
     ledger: Ledger
     queue: Queue
     tools: Tools
+    capacity: Share
+    """Of the machine, for all submissions."""
     rules: Callable[[], Rules]
     ledger_signer: Signer
     release_keys: ReleaseKeys
@@ -73,27 +86,52 @@ class Lifecycle:
             kind=claim.kind,
             uid=claim.uid,
             refusal=refusal,
-            claimed_at=time.time(),
         )
 
-    def process(self, submission: str) -> None:
-        """Work one submission until it is final. Safe to call again after a kill at any point."""
+    def process(self, submission: str, hold: Hold | None = None) -> Share | None:
+        """Work one submission until it is final. Safe to call again after a kill at any point.
+
+        ``hold`` is the lease; without one only what needs no examination is done. Returns None when it is
+        final, or the lease that it needs to go on where that does not fit now. Raises GivenUpError when
+        the work is cancelled: :meth:`given_up` says what becomes of it.
+        """
         row = self._row(submission)
         with structlog.contextvars.bound_contextvars(submission=submission, team=row.team):
             while not row.final:
+                rules = self.rules()
+                if row.state not in EXAMINED:
+                    if hold is not None:
+                        hold.finish()
+                elif hold is None:
+                    raise InternalError(f"submission {submission} cannot be examined without a lease")
+                elif not hold.fit(wanted := self._need(row, rules)):
+                    return wanted
                 if self.queue.note_start(submission, row.state) >= MAX_DEATHS:
                     self._quarantine(row)
                 else:
-                    self._step(row)
+                    self._step(row, rules, hold)
                 row = self._row(submission)
+        return None
+
+    def given_up(self, submission: str, reason: Reason) -> None:
+        """End a submission whose work was cancelled; after a stop it is taken up at the next start instead."""
+        row = self._row(submission)
+        with structlog.contextvars.bound_contextvars(submission=submission, team=row.team):
+            if reason not in GIVEN_UP:
+                self.queue.clear(submission)  # nobody's death
+                log.info("put back", reason=reason, state=row.state)
+                return
+            code, message = GIVEN_UP[reason]
+            if row.state in EXAMINED:
+                self._without_evidence(row, code, message, "judged")
+        self.process(submission)
 
     def expire(self, submission: str) -> None:
         """End a submission whose deadline passed before it was started: ``inconclusive``."""
         row = self._row(submission)
-        if row.state in {"claimed", "sealed"}:
-            self._without_evidence(
-                row, "cell/deadline", "the submission's deadline passed before its turn came", "judged"
-            )
+        if row.state in EXAMINED:
+            message = "the submission's deadline passed before its turn came; nothing was examined"
+            self._without_evidence(row, "cell/deadline", message, "judged")
         self.process(submission)
 
     def _row(self, submission: str) -> Row:
@@ -101,12 +139,19 @@ class Lifecycle:
         assert row is not None, submission
         return row
 
-    def _step(self, row: Row) -> None:
+    def _need(self, row: Row, rules: Rules) -> Share:
+        """Return the lease for the next step: from sealing on the bundle's size bounds what a run may map."""
+        mapped = Sealed.model_validate(row.data["sealed"]).total_bytes if row.data.get("sealed") else 0
+        return need(rules, mapped=mapped, capacity=self.capacity)
+
+    def _step(self, row: Row, rules: Rules, hold: Hold | None) -> None:
         failpoint(f"lifecycle.{row.state}.begin")
         if row.state == "claimed":
-            self._seal(row)
+            assert hold is not None
+            self._seal(row, rules, hold)
         elif row.state == "sealed":
-            self._judge(row)
+            assert hold is not None
+            self._judge(row, rules, hold)
         elif row.state == "judged":
             self._promote(row)
         else:
@@ -118,20 +163,19 @@ class Lifecycle:
         kind: Any = row.kind if row.kind in {"zip", "tar", "tar.gz"} else "directory"
         return Drop(id=row.id, team=row.team, name=row.name, source=Path(row.path), kind=kind)
 
-    def _acceptance(self, row: Row, rules: Rules) -> Acceptance:
+    def _acceptance(self, row: Row, rules: Rules, hold: Hold) -> Acceptance:
         def progress(stage: str) -> None:
             log.debug("stage", stage=stage)
 
-        return Acceptance(self._drop(row), rules, self.tools, progress=progress)
+        return Acceptance(self._drop(row), rules, self.tools, hold, progress=progress)
 
-    def _seal(self, row: Row) -> None:
-        rules = self.rules()
+    def _seal(self, row: Row, rules: Rules, hold: Hold) -> None:
         if row.data.get("refusal"):
             self._record(row, rules, self._refused_outcome(row, rules, SealFailure(**row.data["refusal"])))
             return
         # A kill while sealing leaves a torn copy: it never had a name that counts, and goes.
         files.remove_tree(self.paths.sealed, row.id)
-        acceptance = self._acceptance(row, rules)
+        acceptance = self._acceptance(row, rules, hold)
         start = time.monotonic()
         sealed, failure = acceptance.seal()
         spent = round((time.monotonic() - start) * 1000, 3)
@@ -154,9 +198,10 @@ class Lifecycle:
 
     # -- sealed -> judged -----------------------------------------------------------------------------
 
-    def _judge(self, row: Row) -> None:
-        rules = self.rules()
-        acceptance = self._acceptance(row, rules)
+    def _judge(self, row: Row, rules: Rules, hold: Hold) -> None:
+        if self._lost(row):
+            return
+        acceptance = self._acceptance(row, rules, hold)
         acceptance.jobs += [JobRecord.model_validate(record) for record in row.data.get("unpack", ())]
         acceptance.timings_ms["seal"] = float(row.data.get("seal_ms", 0.0))
         try:
@@ -167,8 +212,20 @@ class Lifecycle:
             message = f"the acceptor's contract for {model} is refused"
             self._without_evidence(row, "contract/refused", message, "judged")
             return
+        hold.finish()
+        if self._lost(row):  # whatever jobs said of files that somebody took away
+            return
         failpoint("lifecycle.sealed.before-record")
         self._record(row, rules, outcome)
+
+    def _lost(self, row: Row) -> bool:
+        """Whether the sealed copy is gone (sealed/ was removed or made anew): then that is put on record."""
+        if (self.paths.sealed / row.id / "bundle").is_dir():
+            return False
+        if not self.paths.sealed.is_dir():
+            raise StateError(f"{self.paths.sealed} is gone", remedy=f"acceptd init --state {self.paths.state}")
+        self._without_evidence(row, "cell/copy-lost", "the sealed copy was removed before it was judged", "judged")
+        return True
 
     def _record(self, row: Row, rules: Rules, outcome: Outcome, state: str = "judged") -> None:
         """Append the one verdict entry and move the submission on, in one transaction."""
@@ -264,10 +321,13 @@ class Lifecycle:
         self._clean(row)
         self.queue.advance(row.id, "done", document=document)
 
-    def _clean(self, row: Row) -> None:
+    def _discard(self, row: Row) -> None:
         claim = Claim(row.team, row.name, Path(row.path), row.id, row.kind, row.uid or 0)  # type: ignore[arg-type]
         with contextlib.suppress(FileNotFoundError):
             self.discard(claim)
+
+    def _clean(self, row: Row) -> None:
+        self._discard(row)
         left = files.remove_tree(self.paths.sealed, row.id)
         if left:
             log.warning("left behind", places=left[:3])
@@ -306,10 +366,14 @@ class Lifecycle:
         with contextlib.suppress(OSError):
             target = self.paths.quarantine / row.id
             (self.paths.sealed / row.id).rename(target)
-        if row.state in {"claimed", "sealed"}:
+        if row.state in EXAMINED:
             self._without_evidence(row, "cell/daemon-died", message, "quarantined")
         else:
             self.queue.advance(row.id, "quarantined", trouble=message)
+        if (self.paths.quarantine / row.id / "bundle").is_dir():
+            self._discard(row)  # its bytes are in quarantine
+        elif os.path.lexists(row.path):
+            log.warning("left in the inbox: nothing of it was sealed, so it is all there is", place=row.path)
         final = self._row(row.id)
         document = {**(final.data.get("document") or {}), "drop": row.name}
         with contextlib.suppress(AcceptdError, OSError):

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import os
+import queue
 import secrets
 import shutil
+import sys
 import tempfile
-import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from acceptd.acceptance import ANY_TEAM, Acceptance, Drop, Kind
-from acceptd.errors import AcceptdError, UsageError
+from acceptd.errors import AcceptdError, InternalError, UsageError
 from acceptd.intake import files
 from acceptd.rules import Rules
 from acceptd.tools import Tools
 from acceptd.verdicts import report_of
+from acceptd.work.admission import Admission
+from acceptd.work.budget import Share
+from acceptd.work.need import need
+from acceptd.work.rotation import Task
+from acceptd.work.workers import Hold, Workers
 
 _SUFFIXES: tuple[tuple[str, Kind], ...] = ((".tar.gz", "tar.gz"), (".zip", "zip"), (".tar", "tar"))
 CASE_MARKS = ("bundle.toml", "model.onnx")
@@ -27,29 +33,45 @@ CASE_MARKS = ("bundle.toml", "model.onnx")
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """Everything that a local check needs."""
+    """Everything that a local check needs. ``workers`` bound what runs at once, as a daemon's do."""
 
     rules: Rules
     tools: Tools
-    interrupted: threading.Event = field(default_factory=threading.Event)
-    """Set when the user has enough: running jobs are killed, nothing more is started."""
+    workers: Workers
+    share: Share
 
 
 @contextmanager
-def bench(rules: Rules, *, cores: int, suite: bool) -> Iterator[Bench]:
-    """Yield a place to judge in; it is removed at the end. An exception kills the jobs that still run."""
+def bench(rules: Rules, *, cores: int, suite: bool, workers: int = 0) -> Iterator[Bench]:
+    """Yield a place to judge in; it is removed at the end. An exception kills the jobs that still run.
+
+    ``workers`` bundles are judged side by side at most; 0: one for each core. Whoever checks is alone
+    with the machine: memory is no bound here, and a profile with more threads than cores runs all the same.
+    """
+    share = need(rules)
+    widest = max(cores, share.cores)
+    admission = Admission(Share(widest, widest * share.memory), limit=sys.maxsize)
     with tempfile.TemporaryDirectory(prefix="acceptd-check-") as name:
         home = Path(name)
         sealed, temporary = home / "sealed", home / "tmp"
         sealed.mkdir(mode=0o755)
         temporary.mkdir(mode=0o700)
-        with Tools.open(sealed, temporary, cores=cores, spare=suite) as tools:
-            place = Bench(rules, tools)
+        with Tools.open(sealed, temporary, spare=suite) as tools:
+            pool = Workers(workers or cores, admission, on_error=_broken)
+            pool.start()
             try:
-                yield place
+                yield Bench(rules, tools, pool, share)
             except BaseException:
-                place.interrupted.set()
+                pool.drain()
+                pool.cancel("interrupted")
                 raise
+            finally:
+                pool.stop()
+
+
+def _broken(task: Task, error: BaseException) -> None:
+    """Unreachable: every task here catches what its bundle raises."""
+    raise InternalError(f"{task.id}: {error}") from error
 
 
 def kind_of(path: Path) -> Kind:
@@ -69,12 +91,42 @@ def check_one(
     place: Bench, path: Path, *, team: str = ANY_TEAM, progress: Callable[[str], None] = lambda _stage: None
 ) -> dict[str, Any]:
     """Judge the bundle at ``path``; return the report. Raises UsageError when there is nothing to judge."""
+    ended: queue.SimpleQueue[tuple[dict[str, Any] | None, BaseException | None]] = queue.SimpleQueue()
+    _offer(place, path, team, progress, lambda report, error: ended.put((report, error)))
+    report, error = ended.get()
+    if error is not None:
+        raise error
+    assert report is not None
+    return report
+
+
+Done = Callable[[dict[str, Any] | None, BaseException | None], None]
+
+
+def _offer(place: Bench, path: Path, team: str, progress: Callable[[str], None], done: Done) -> None:
+    """Queue one bundle; ``done`` is called from a worker with the report, or what went wrong."""
+    name = f"check-{secrets.token_hex(6)}"
+
+    def run(hold: Hold) -> None:
+        try:
+            report = _judge(place, path, name, team, progress, hold)
+        except BaseException as error:  # noqa: BLE001 - it comes out where the report is waited for
+            done(None, error)
+        else:
+            done(report, None)
+
+    task = Task(name, team, place.rules.profile.name, place.share, float("inf"), run=run)
+    place.workers.offer(task)
+
+
+def _judge(
+    place: Bench, path: Path, name: str, team: str, progress: Callable[[str], None], hold: Hold
+) -> dict[str, Any]:
     kind = kind_of(path)
     source = path.resolve()  # whoever typed the path may name it through a link; inside the bundle none counts
-    drop = Drop(id=f"check-{secrets.token_hex(6)}", team=team, name=source.name, source=source, kind=kind)
-    cancelled = place.interrupted.is_set
+    drop = Drop(id=name, team=team, name=source.name, source=source, kind=kind)
     try:
-        outcome = Acceptance(drop, place.rules, place.tools, progress=progress, cancelled=cancelled).run()
+        outcome = Acceptance(drop, place.rules, place.tools, hold, progress=progress).run()
         return report_of(place.rules, outcome)
     finally:
         files.remove_tree(place.tools.sealed, drop.id)
@@ -91,29 +143,30 @@ def find_cases(root: Path) -> list[Path]:
     return found
 
 
-def check_many(
-    place: Bench, cases: list[Path], *, workers: int, done: Callable[[Path, dict[str, Any]], None]
-) -> None:
+def check_many(place: Bench, cases: list[Path], *, done: Callable[[Path, dict[str, Any]], None]) -> None:
     """Judge ``cases`` side by side; ``done`` is called from this thread as each ends, in that order."""
-    with ThreadPoolExecutor(workers, thread_name_prefix="check") as pool:
-        futures = {pool.submit(_guarded, place, path): path for path in cases}
-        try:
-            for future in as_completed(futures):
-                done(futures[future], future.result())
-        except BaseException:
-            place.interrupted.set()
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+    ended: queue.SimpleQueue[tuple[Path, dict[str, Any] | None, BaseException | None]] = queue.SimpleQueue()
+    for path in cases:
+        _offer(place, path, ANY_TEAM, lambda _stage: None, partial(_told, ended, path))
+    for _ in cases:
+        path, report, error = ended.get()
+        done(path, report if report is not None else _not_judged(error))
 
 
-def _guarded(place: Bench, path: Path) -> dict[str, Any]:
-    try:
-        return check_one(place, path)
-    except Exception as error:  # noqa: BLE001 - one broken case must not end the suite
-        reason = (
-            str(error) if isinstance(error, AcceptdError) else f"internal error: {type(error).__name__}: {error}"
-        )
-        return {"verdict": "inconclusive", "reason": reason, "findings": [], "error": reason}
+def _told(
+    ended: queue.SimpleQueue[tuple[Path, dict[str, Any] | None, BaseException | None]],
+    path: Path,
+    report: dict[str, Any] | None,
+    error: BaseException | None,
+) -> None:
+    ended.put((path, report, error))
+
+
+def _not_judged(error: BaseException | None) -> dict[str, Any]:
+    """One broken case must not end the suite."""
+    known = isinstance(error, AcceptdError)
+    reason = str(error) if known else f"internal error: {type(error).__name__}: {error}"
+    return {"verdict": "inconclusive", "reason": reason, "findings": [], "error": reason}
 
 
 def free_space(path: Path) -> int:

@@ -4,25 +4,54 @@ from __future__ import annotations
 
 import hmac
 import secrets
-from concurrent.futures import ThreadPoolExecutor
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from acceptd.cell import cgroup
 from acceptd.cell.client import Cell
+from acceptd.cell.supply import Supplies
 from acceptd.compare.client import Comparer
 from acceptd.intake.client import SealerClient
 
 
+class Cells:
+    """A cell for each worker, made when it is first asked for. Safe from threads.
+
+    Each takes warm parents of its own, so that a crash in one worker's submission does not retire the
+    parent in which another's runs. The supplies, and what stands spare in them, are shared.
+    """
+
+    def __init__(self, sealed: Path, *, spare: bool) -> None:
+        cgroup.area()  # first: it moves this process, and what starts later is born in its leaf
+        self._sealed = sealed
+        self._supplies = Supplies(sealed, spare=spare)
+        self._lock = threading.Lock()
+        self._cells: dict[int, Cell] = {}
+
+    def at(self, slot: int) -> Cell:
+        """Return the cell of one worker."""
+        with self._lock:
+            if slot not in self._cells:
+                self._cells[slot] = Cell(self._sealed, supplies=self._supplies)
+            return self._cells[slot]
+
+    def close(self) -> None:
+        """End all cells and what stands spare; all work in them has ended before."""
+        with self._lock:
+            for cell in self._cells.values():
+                cell.close()
+        self._supplies.close()
+
+
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """Cell, comparer and sealer with the places they work in. A context manager that closes them."""
+    """Cells, comparer and sealer with the places they work in. A context manager that closes them."""
 
-    cell: Cell
+    cells: Cells
     comparer: Comparer
     sealer: SealerClient
-    jobs: ThreadPoolExecutor
-    """One thread for each core: jobs of one submission run side by side as cores allow."""
     sealed: Path
     temporary: Path
     secret: bytes
@@ -32,25 +61,28 @@ class Tools:
         """Return the seed of one bundle's probes, hex of HMAC-SHA256(secret, digest); only it enters the cell."""
         return hmac.digest(self.secret, bundle_digest.encode(), "sha256").hex()
 
+    @property
+    def cell(self) -> Cell:
+        """The first worker's cell, for who asks about the host and not about a submission."""
+        return self.cells.at(0)
+
     @classmethod
-    def open(cls, sealed: Path, temporary: Path, *, cores: int, spare: bool, secret: bytes = b"") -> Self:
+    def open(cls, sealed: Path, temporary: Path, *, spare: bool, secret: bytes = b"") -> Self:
         """Start everything; ``spare`` keeps a second warm parent ready (a daemon, a suite)."""
         comparer = Comparer()
         comparer.start()
         return cls(
-            cell=Cell(sealed, spare=spare),
+            cells=Cells(sealed, spare=spare),
             comparer=comparer,
             sealer=SealerClient(),
-            jobs=ThreadPoolExecutor(cores, thread_name_prefix="job"),
             sealed=sealed,
             temporary=temporary,
             secret=secret or secrets.token_bytes(32),
         )
 
     def close(self) -> None:
-        """Let running jobs finish, then end every helper process."""
-        self.jobs.shutdown(wait=True, cancel_futures=True)
-        self.cell.close()
+        """End every helper process; all work with them has ended before."""
+        self.cells.close()
         self.comparer.close()
         self.sealer.close()
 

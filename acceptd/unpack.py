@@ -12,6 +12,7 @@ from acceptd.evidence import Entry, JobRecord, Sealed
 from acceptd.intake.stream import StreamSealer
 from acceptd.rules import Rules
 from acceptd.tools import Tools
+from acceptd.work.workers import Hold
 
 ARCHIVE = "archive"
 JOB_GROUPS = ("archive/", "seal/")
@@ -19,15 +20,22 @@ JOB_GROUPS = ("archive/", "seal/")
 
 
 def unpack_archive(
-    source: Path, kind: Literal["zip", "tar", "tar.gz"], home: Path, submission: str, rules: Rules, tools: Tools
+    source: Path,
+    kind: Literal["zip", "tar", "tar.gz"],
+    home: Path,
+    submission: str,
+    rules: Rules,
+    tools: Tools,
+    hold: Hold,
 ) -> tuple[JobRecord | None, Sealed | None]:
     """Seal the archive at ``source``, unpack it in the cell, and seal its members below ``home/bundle``.
 
     Returns the unpack job's record and the sealed bundle, or None for the latter when the job did not
-    end well (its record says how). Raises SealError for what the trusted side itself refuses.
+    end well (its record says how). Raises SealError for what the trusted side itself refuses, and
+    GivenUpError when the work is cancelled meanwhile.
     """
     limits = rules.policy.limits
-    raw = tools.sealer.copy_archive(source, home / ARCHIVE, limits, kind)
+    raw = tools.sealer.copy_archive(source, home / ARCHIVE, limits, kind, cancelled=hold.kill_due)
     members = 0
 
     with StreamSealer(home / "bundle", limits, raw.size) as sealer:
@@ -50,14 +58,16 @@ def unpack_archive(
                 "ratio": limits.archive_ratio,
             },
         }
-        record = tools.cell.run(
+        record = tools.cells.at(hold.slot).run(
             "unpack",
             files={raw.path.name: f"{submission}/{ARCHIVE}/{raw.path.name}"},
             spec=spec,
             limits=job_limits("unpack", limits),
             required_walls=rules.policy.required_walls,
             on_frame=take,
+            cancelled=hold.kill_due,
         )
+        hold.check()
         if record.ending != "done":
             if record.refused is not None and record.refused.code.startswith(JOB_GROUPS):
                 raise SealError(record.refused.code, record.refused.where, record.refused.message)

@@ -101,6 +101,11 @@ class World:
         """Return every verdict in a team's outbox."""
         return [json.loads(file.read_bytes()) for file in (self.state / "outbox" / team).glob("*/verdict.json")]
 
+    def until_verdicts(self, count: int, team: str = TEAM) -> list[dict[str, Any]]:
+        """Wait for so many verdicts of a team, and return them."""
+        self.until(lambda: len(self.verdicts(team)) >= count or self.daemon_ended(), f"{count} verdicts of {team}")
+        return self.verdicts(team)
+
     def entries(self, kind: str = "") -> list[dict[str, Any]]:
         """Return the ledger's entries."""
         done = self.acceptd("ledger", "export", *(("--type", kind) if kind else ()))

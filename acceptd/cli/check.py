@@ -138,7 +138,7 @@ def _suite(
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     tally = _Tally(cases, root, shown, targets, keep="--sarif" in targets or "--junit" in targets, every=every)
     with (
-        local.bench(rules, cores=cores, suite=True) as bench,
+        local.bench(rules, cores=cores, suite=True, workers=workers) as bench,
         Progress(*columns, console=progress_console()) as progress,
     ):
         task = progress.add_task("checking", total=len(cases))
@@ -147,7 +147,7 @@ def _suite(
             tally.add(case, report)
             progress.update(task, advance=1, description=f"checking · {tally.verdicts['accepted']} accepted")
 
-        local.check_many(bench, cases, workers=workers or cores, done=done)
+        local.check_many(bench, cases, done=done)
     write_findings(targets, tally.kept)
     summary = {
         "cases": len(cases),

@@ -1,21 +1,28 @@
-"""``acceptd status``: what is waiting, what was judged, what is in production."""
+"""``acceptd status``: what is waiting and running, what was judged, what was given up, what is in production."""
 
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from acceptd.cli.common import JsonOption, StateOption, chosen_state, console
-from acceptd.config import Paths, require_state
+from acceptd.config import require_state
 from acceptd.daemon_lock import holder
+from acceptd.record import leases
 from acceptd.record.log import Ledger
 from acceptd.record.queue import Queue, Submission
+from acceptd.record.tables import FINAL_STATES
 from acceptd.report.escape import line
+from acceptd.work import snapshot
+
+GIVEN_UP_SHOWN = 5
 
 
 def status(
@@ -24,13 +31,20 @@ def status(
     state: StateOption = None,
     json_: JsonOption = False,
 ) -> None:
-    """Print the newest submissions and the state of the queue."""
+    """Print the state of the queue, what runs, what was given up, and the newest submissions."""
     paths = require_state(chosen_state(state))
     with Ledger.open(paths.state, create=False) as ledger:
         queue = Queue(ledger)
         counts = queue.counts()
         rows = queue.find(team=team, limit=limit)
-    daemon = _daemon(paths)
+        given_up = leases.newest(ledger, limit if json_ else GIVEN_UP_SHOWN)
+    pid = holder(paths.lock)
+    daemon = f"running (pid {pid})" if pid else "not running"
+    work = snapshot.read(paths.state, pid) if pid else None
+    unfinished = sum(count for name, count in counts.items() if name not in FINAL_STATES)
+    if work is not None:
+        inside = work["queue"]["waiting"] + len(work["leases"]) + work["recording"]
+        work["queue"]["beyond"] = max(0, unfinished - inside)
     if json_:
         body = [
             {
@@ -46,13 +60,18 @@ def status(
             }
             for row in rows
         ]
-        typer.echo(json.dumps({"daemon": daemon, "counts": counts, "submissions": body}, sort_keys=True))
+        document = {"daemon": daemon, "counts": counts, "submissions": body, "work": work, "given_up": given_up}
+        typer.echo(json.dumps(document, sort_keys=True))
         return
     out = console()
     out.print(
         f"daemon {daemon}   " + "  ".join(f"{name} {count}" for name, count in counts.items() if count),
         markup=False,
     )
+    if work is not None:
+        _print_work(out, work)
+    if given_up:
+        _print_given_up(out, given_up)
     out.print(submissions(rows))
 
 
@@ -69,6 +88,70 @@ def submissions(rows: Sequence[Submission]) -> Table:
     return table
 
 
-def _daemon(paths: Paths) -> str:
-    pid = holder(paths.lock)
-    return f"running (pid {pid})" if pid else "not running"
+def _print_work(out: Console, work: dict[str, Any]) -> None:
+    """Print budget, queue and running leases, as the daemon last wrote them."""
+    budget, queue = work["budget"], work["queue"]
+    out.print(
+        f"budget {budget['cores_held']} of {budget['cores']} cores and "
+        f"{_gib(budget['memory_bytes_held'])} of {_gib(budget['memory_bytes'])} held",
+        markup=False,
+    )
+    waiting = f"queue  {queue['waiting']} of at most {queue['limit']} wait"
+    if queue["beyond"]:
+        waiting += f"; {queue['beyond']} more stand in the database until there is room"
+    out.print(waiting, markup=False)
+    if queue["lanes"]:
+        lanes = "  ".join(f"{lane['profile']}/{lane['team']} {lane['waiting']}" for lane in queue["lanes"][:8])
+        out.print(f"       {lanes}", markup=False)
+    meter = work["meter"]
+    over = {state: row for state, row in meter["held_now"].items() if state != "held" and row["leases"]}
+    for state, row in over.items():
+        out.print(
+            f"       {state}: {row['leases']} holding {row['cores']} cores and {_gib(row['memory_bytes'])}",
+            markup=False,
+        )
+    if meter["given_up"]:
+        reasons = ", ".join(f"{reason} {count}" for reason, count in meter["given_up"].items())
+        out.print(
+            f"given up since the start: {reasons}; longest still-running {meter['longest_still_running_s']:.1f} s",
+            markup=False,
+        )
+    if work["leases"]:
+        table = _table("running", "team", "profile", "state", "cores", "memory", "for", "deadline in")
+        for lease in work["leases"]:
+            state = f"{lease['state']} ({lease['reason']})" if lease["reason"] else lease["state"]
+            table.add_row(
+                lease["submission"],
+                lease["team"],
+                lease["profile"],
+                state,
+                str(lease["cores"]),
+                _gib(lease["memory_bytes"]),
+                f"{lease['since_s']:.0f} s",
+                f"{lease['deadline_in_s']:.0f} s",
+            )
+        out.print(table)
+
+
+def _print_given_up(out: Console, rows: list[dict[str, Any]]) -> None:
+    """Print the newest leases that were given up, and how long the budget took to come back."""
+    table = _table("given up", "submission", "team", "why", "state", "cores", "memory", "released after")
+    for row in rows:
+        at = time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime(row["abandoned_at"]))
+        after = f"{row['seconds']:.2f} s" if row["seconds"] is not None else ""
+        if row["closed_by"] == "restart":
+            after = "the daemon's death"
+        cells = (at, row["submission"], row["team"], row["reason"], row["state"], str(row["cores"]))
+        table.add_row(*cells, _gib(row["memory_bytes"]), after)
+    out.print(table)
+
+
+def _table(*columns: str, folded: str = "") -> Table:
+    table = Table(box=None, pad_edge=False)
+    for column in columns:
+        table.add_column(column, no_wrap=column != folded, overflow="fold")
+    return table
+
+
+def _gib(count: int) -> str:
+    return f"{count / (1 << 30):.1f} GiB"

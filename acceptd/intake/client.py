@@ -10,18 +10,21 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
 import acceptd
-from acceptd.errors import InternalError, SealError, StateError
+from acceptd.errors import GivenUpError, InternalError, SealError, StateError
 from acceptd.evidence import Sealed
 from acceptd.intake import files
 from acceptd.intake.seal import ARCHIVE_NAME, Archive, SealedArchive
 from acceptd.policy.policy import LimitsTable
 
 _REAP_SECONDS: Final = 1.0
+_LOOK_SECONDS: Final = 0.1
+"""So often a long sealing looks whether it is cancelled."""
 
 
 class _LostError(Exception):
@@ -43,15 +46,26 @@ class _Child:
             )
         self._socket = ours
 
-    def ask(self, order: dict[str, Any], deadline: float) -> dict[str, Any]:
-        """Return the reply; raise TimeoutError at ``deadline`` (monotonic seconds), _LostError at the end."""
+    def ask(self, order: dict[str, Any], deadline: float, cancelled: Callable[[], bool]) -> dict[str, Any]:
+        """Return the reply; raise TimeoutError at ``deadline`` (monotonic seconds), _LostError at the end.
+
+        Raises GivenUpError soon after ``cancelled`` says so; whoever asked kills the process then.
+        """
         received = bytearray()
         try:
             self._socket.settimeout(max(deadline - time.monotonic(), 0.001))
             self._socket.sendall(json.dumps(order).encode() + b"\n")
             while not received.endswith(b"\n"):
-                self._socket.settimeout(max(deadline - time.monotonic(), 0.001))
-                part = self._socket.recv(1 << 18)
+                left = max(deadline - time.monotonic(), 0.001)
+                self._socket.settimeout(min(left, _LOOK_SECONDS))
+                try:
+                    part = self._socket.recv(1 << 18)
+                except TimeoutError:
+                    if cancelled():
+                        raise GivenUpError("sealing was cancelled") from None
+                    if left > _LOOK_SECONDS:
+                        continue
+                    raise
                 if not part:
                     raise _LostError
                 received += part
@@ -98,19 +112,35 @@ class SealerClient:
     ) -> None:
         self.close()
 
-    def seal(self, source: Path, target: Path, limits: LimitsTable, seconds: float | None = None) -> Sealed:
+    def seal(
+        self,
+        source: Path,
+        target: Path,
+        limits: LimitsTable,
+        seconds: float | None = None,
+        *,
+        cancelled: Callable[[], bool] = lambda: False,
+    ) -> Sealed:
         """As :func:`acceptd.intake.seal.seal_directory`, with a deadline (default ``limits.seal_seconds``).
 
-        Raises SealError(``seal/deadline``) when it passes; StateError when the process is lost twice.
+        Raises SealError(``seal/deadline``) when it passes; StateError when the process is lost twice;
+        GivenUpError, with nothing left behind, when ``cancelled`` says so before it is done.
         """
-        reply = self._request(source, target, limits, None, seconds)
+        reply = self._request(source, target, limits, None, seconds, cancelled)
         return Sealed.model_validate(reply["sealed"])
 
     def copy_archive(
-        self, source: Path, target: Path, limits: LimitsTable, archive: Archive, seconds: float | None = None
+        self,
+        source: Path,
+        target: Path,
+        limits: LimitsTable,
+        archive: Archive,
+        seconds: float | None = None,
+        *,
+        cancelled: Callable[[], bool] = lambda: False,
     ) -> SealedArchive:
         """As :func:`acceptd.intake.seal.copy_archive`, with a deadline; raises as :meth:`seal` does."""
-        sha256, size = self._request(source, target, limits, archive, seconds)["archive"]
+        sha256, size = self._request(source, target, limits, archive, seconds, cancelled)["archive"]
         return SealedArchive(target / ARCHIVE_NAME, sha256, size, archive)
 
     def close(self) -> None:
@@ -129,6 +159,7 @@ class SealerClient:
         limits: LimitsTable,
         archive: Archive | None,
         seconds: float | None,
+        cancelled: Callable[[], bool],
     ) -> dict[str, Any]:
         order = {
             "source": os.path.abspath(source),
@@ -140,11 +171,13 @@ class SealerClient:
         for _ in range(2):
             temporary = files.temporary_name()
             try:
-                reply = self._once({**order, "temporary": temporary}, allowed)
-            except (TimeoutError, _LostError) as error:
+                reply = self._once({**order, "temporary": temporary}, allowed, cancelled)
+            except (TimeoutError, _LostError, GivenUpError) as error:
                 left = files.remove_tree(target.parent, temporary)
                 if left:
                     raise StateError(f"sealed storage: cannot remove {left[0]}") from error
+                if isinstance(error, GivenUpError):
+                    raise
                 if isinstance(error, TimeoutError):
                     message = f"reading the drop took longer than {allowed:g} s"
                     raise SealError("seal/deadline", "(drop)", message) from error
@@ -152,11 +185,11 @@ class SealerClient:
             return _checked(reply)
         raise StateError("the sealer process was killed twice", remedy="check the memory of this machine")
 
-    def _once(self, order: dict[str, Any], allowed: float) -> dict[str, Any]:
+    def _once(self, order: dict[str, Any], allowed: float, cancelled: Callable[[], bool]) -> dict[str, Any]:
         with self._slots:
             child = self._take()
             try:
-                reply = child.ask(order, time.monotonic() + allowed)
+                reply = child.ask(order, time.monotonic() + allowed, cancelled)
             except BaseException:
                 with self._lock:
                     self._busy.discard(child)

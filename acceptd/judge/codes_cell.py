@@ -7,6 +7,12 @@ from typing import Final
 from acceptd.judge.code import Code, Table
 
 TABLE: Final[Table] = {
+    "cell/copy-lost": Code(
+        "hold",
+        "team",
+        "The sealed copy was removed on the acceptor's side before it was judged.",
+        "Submit again; the operator finds out what removed sealed/ under the running daemon.",
+    ),
     "cell/daemon-died": Code(
         "hold",
         "team",
@@ -16,7 +22,7 @@ TABLE: Final[Table] = {
     "cell/deadline": Code(
         "hold",
         "team",
-        "The submission's deadline passed before its turn came; nothing was examined.",
+        "The submission's deadline passed, before its turn came or while it was examined.",
         "Submit again, or ask the operator for more workers or a longer submission_seconds.",
     ),
     "cell/job-retried": Code(
@@ -48,6 +54,12 @@ TABLE: Final[Table] = {
         "team",
         "A wall of the sandbox that the policy requires did not stand, so nothing that was measured counts.",
         "The operator runs `acceptd doctor`, mends the wall and submits again; the model team has nothing to do.",
+    ),
+    "cell/withdrawn": Code(
+        "hold",
+        "team",
+        "The drop was taken out of the inbox while it was examined.",
+        "Leave a drop where it is until its verdict stands in the outbox; submit again.",
     ),
     "sandbox/forbidden-call": Code(
         "reject",

@@ -182,6 +182,7 @@ TABLE: Final[Reasons] = {
     "sandbox/job-error": ("A reader that meets what nobody foresaw has not judged it.", ("CWE-754",)),
     "sandbox/protocol-violation": (_TAKEN, ("CWE-345", "CWE-653")),
     "sandbox/unknown-code": ("A code without a meaning would be passed over.", ("CWE-754",)),
+    "cell/copy-lost": (_NOT_JUDGED, ("CWE-754",)),
     "cell/daemon-died": (
         "What kills the judge twice is set aside, or it would stop every other submission.",
         ("CWE-754",),

@@ -114,6 +114,11 @@ def utc_now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+def moment_of(at: str) -> float:
+    """Return the seconds since the epoch of a time in our form."""
+    return datetime.fromisoformat(at).timestamp()
+
+
 def valid_time(at: str) -> str:
     """Return ``at`` if it is a real moment in our form; raise LedgerError otherwise."""
     try:

@@ -63,7 +63,7 @@ def test_no_job_ends_with_an_error_of_its_own(tmp_path: Path) -> None:
             faults[case.name] = bad or [report.get("reason")]
 
     with local.bench(rules(), cores=2, suite=True) as bench:
-        local.check_many(bench, cases, workers=2, done=done)
+        local.check_many(bench, cases, done=done)
     assert not faults
     assert sum(verdicts.values()) == len(cases)
     assert verdicts["accepted"] > len(cases) // 2, verdicts

@@ -8,7 +8,7 @@ import pytest
 
 from acceptd.loader import open_release
 from examples import evidence_classifier as classifier
-from tests.world import MODEL_ID, World, world
+from tests.world import MODEL_ID, TEAM, World, world
 
 pytestmark = pytest.mark.crash
 
@@ -63,6 +63,10 @@ def test_two_deaths_in_one_state_are_quarantined_and_the_others_go_on(tmp_path: 
         made.start()
         report = made.verdict(poison)
         assert report["verdict"] == "inconclusive"
+        # Its bytes are in quarantine: the drop goes, and does not stay claimed in the inbox for ever.
+        made.until(lambda: not list((made.state / "inbox" / TEAM).iterdir()), "the inbox is empty")
+        (kept,) = (made.state / "quarantine").iterdir()
+        assert (kept / "bundle" / "model.onnx").is_file()
         good = made.drop(lambda path: classifier.write_bundle(path, version="2.0.0"), "good")
         assert made.verdict(good)["verdict"] == "accepted"
         made.stop()
