@@ -96,6 +96,8 @@ class Cost(Evidence):
     steps: Big = 0
     """Nodes that run, with repetitions that are certain."""
     trips: Annotated[list[Trip], Field(max_length=256)] = []
+    by_operator: Annotated[list[Allocation], Field(max_length=256)] = []
+    """The largest value of each operator type."""
 
 
 class Quantisation(Evidence):

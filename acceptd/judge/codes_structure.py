@@ -251,7 +251,14 @@ TABLE: Final[Table] = {
     "operator/not-listed": Code(
         "reject",
         "team",
-        "The model uses an operator of a domain that the policy does not list.",
-        "Export with standard operators, or ask the operator to list the domain.",
+        "The model uses an operator, or one of a domain, that the policy does not list.",
+        "Export with listed operators, or ask the acceptor to list it.",
+    ),
+    "operator/over-limit": Code(
+        "reject",
+        "team",
+        "The model has more nodes of an operator, more repetitions in one, or a larger output of one, than the "
+        "policy allows for that operator.",
+        "Export it otherwise, or ask the acceptor for another limit of that operator.",
     ),
 }

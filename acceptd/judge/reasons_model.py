@@ -199,6 +199,10 @@ TABLE: Final[Reasons] = {
         "Operators of unknown domains are native code of somebody else that production would have to load.",
         ("CWE-1357", "ONNX operators"),
     ),
+    "operator/over-limit": (
+        "Some operators are fine once and an attack in thousands, or on a size that nobody meant.",
+        ("CWE-770", "CWE-789", "arXiv:2006.03463"),
+    ),
     "schema/dimension-bounds": (_CALLERS, ("CWE-1284",)),
     "schema/dimension-fixed": ("A batch or a length that callers rely on is refused.", ("CWE-1284",)),
     "schema/dimension-freed": (

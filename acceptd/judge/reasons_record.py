@@ -124,7 +124,6 @@ TABLE: Final[Reasons] = {
         "An address in a model may be where something else reports to or fetches from.",
         ("CWE-506",),
     ),
-    "runtime/unmeasured": (_OTHER, ("CWE-353",)),
     "cost/allocation": (
         "One node that needs more memory than there is ends the process that serves it.",
         ("CWE-789",),

@@ -14,6 +14,7 @@ from acceptd.evidence import Check, Facts, JobRecord, Sealed, Wire
 from acceptd.judge.finding import Finding
 from acceptd.judge.inventory import Inventory
 from acceptd.judge.jobs import place
+from acceptd.judge.operators import expansion, operators, versions
 from acceptd.judge.wire import disagreements, over, problems, wire_form
 from acceptd.judge.words import make
 from acceptd.policy.manifest import ModelSpec
@@ -24,10 +25,6 @@ _SHADOWING: Final = re.compile(
     r"however '.*' has been used as (output|graph input) names multiple times\."
 )
 """The checker's whole sentence: a part of it may stand in any refusal as the name of a node."""
-
-BUILT_IN_DOMAINS = frozenset(
-    {"ai.onnx", "ai.onnx.ml", "ai.onnx.training", "ai.onnx.preview.training", "com.microsoft"}
-)
 
 
 def structure(
@@ -41,7 +38,7 @@ def structure(
         found += wire_form(model, record.wire, policy)
     if record.facts is not None:
         found += _facts(model, record.facts, record.wire, policy)
-        found += _operators(model, record.facts, policy)
+        found += operators(model, record.facts, policy)
         found += _external(model, record.facts, sealed, inventory)
         if record.wire is not None:
             found += disagreements(model, record.wire, record.facts)
@@ -72,17 +69,8 @@ def _facts(model: ModelSpec, facts: Facts, wire: Wire | None, policy: Policy) ->
     yield from over(
         "structure/metadata-too-large", model, "bytes of metadata", facts.metadata_bytes, limits.metadata_bytes
     )
-    ranges = policy.opsets
-    if not ranges.ir_min <= facts.ir_version <= ranges.ir_max:
-        message = f"IR version {facts.ir_version}; the policy takes {ranges.ir_min} to {ranges.ir_max}"
-        yield make("structure/ir-version-out-of-range", "inspect", model.file, message, {"ir": facts.ir_version})
-    version = facts.opsets.get("ai.onnx")
-    told = wire is not None and any(
-        (one.domain or "ai.onnx", one.version) == ("ai.onnx", version) for one in wire.opsets
-    )
-    if version is not None and not told and not ranges.min <= version <= ranges.max:
-        message = f"ai.onnx opset {version}; the policy takes {ranges.min} to {ranges.max}"
-        yield make("structure/opset-out-of-range", "inspect", model.file, message, {"opset": version})
+    yield from versions(model, facts, wire, policy)
+    yield from expansion(model, facts, policy)
     if facts.unused_domains:
         names = sorted(facts.unused_domains)
         message = f"imports {len(names)} domains that no node uses: {', '.join(names[:8])}"
@@ -91,34 +79,6 @@ def _facts(model: ModelSpec, facts: Facts, wire: Wire | None, policy: Policy) ->
     if overridable and not any(one.code == "structure/overridable-initializer" for one in facts.problems):
         message = f"{len(overridable)} weights are also inputs, first {overridable[0]!r}"
         yield make("structure/overridable-initializer", "inspect", model.file, message, {"names": overridable[:8]})
-
-
-def local_functions(functions: list[str]) -> frozenset[tuple[str, str]]:
-    """Return (domain, name) of local functions, which are written ``domain::name[:overload]``."""
-    pairs = set()
-    for written in functions:
-        domain, _, rest = written.partition("::")
-        pairs.add((domain or "ai.onnx", rest.partition(":")[0]))
-    return frozenset(pairs)
-
-
-def _operators(model: ModelSpec, facts: Facts, policy: Policy) -> Iterator[Finding]:
-    rules = policy.operators
-    listed = frozenset(rules.domains)
-    denied = frozenset(rules.denied)
-    local = local_functions(facts.functions)
-    for use in facts.operators:
-        domain = use.domain or "ai.onnx"
-        name = f"{domain}::{use.op_type}"
-        where = f"{model.file}: {use.where}" if use.where else model.file
-        shows = {"operator": name, "count": use.count}
-        if name in denied or f"{domain}::*" in denied:
-            yield make("operator/denied", "inspect", where, f"{name} is denied by the policy", shows)
-        elif rules.mode == "listed" and domain not in listed:
-            if (domain, use.op_type) in local and domain not in BUILT_IN_DOMAINS:
-                continue  # a local function: its body's operators are listed on their own
-            message = f"{name}: the policy lists {', '.join(sorted(listed)) or 'no domain'}"
-            yield make("operator/not-listed", "inspect", where, message, shows)
 
 
 def resolve(model_file: str, location: str) -> str | None:

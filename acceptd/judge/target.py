@@ -18,7 +18,7 @@ from typing import Any, Final
 from acceptd.evidence import Facts, OpUse, TypeUse
 from acceptd.judge.finding import Finding
 from acceptd.judge.operator_versions import VERSIONS
-from acceptd.judge.structure import local_functions
+from acceptd.judge.operators import local_functions
 from acceptd.judge.words import make
 from acceptd.policy.manifest import ModelSpec
 from acceptd.policy.reduced import Kernel, Reduced

@@ -53,11 +53,11 @@ def wire_form(model: ModelSpec, wire: Wire, policy: Policy) -> Iterator[Finding]
 
 def _imports(model: ModelSpec, wire: Wire, policy: Policy) -> Iterator[Finding]:
     """Yield imports, of functions too, whose version is none: out of the policy's range, 0, negative, cut off."""
-    ranges = policy.opsets
+    ranges = policy.opsets.of(policy.profile)
     for one in wire.opsets:
         domain = one.domain or _DEFAULT
         least, most = 1, LARGEST_VERSION
-        if domain == _DEFAULT:
+        if domain == _DEFAULT:  # ranges of other domains are held against what is used of them, by the facts
             least, most = ranges.min, ranges.max
         elif domain.startswith(f"{_DEFAULT}."):
             most = LARGEST_STANDARD

@@ -10,6 +10,9 @@ from acceptd.policy.export import ExportField
 from acceptd.policy.licenses import valid_entry
 from acceptd.policy.manifest import Table, Tolerance
 from acceptd.policy.names import Name
+from acceptd.policy.operators import OperatorLimit as OperatorLimit
+from acceptd.policy.operators import OperatorsTable as OperatorsTable
+from acceptd.policy.operators import OpsetTable as OpsetTable
 
 Seconds = Annotated[int, Field(ge=1, le=86_400)]
 Bytes = Annotated[int, Field(ge=1, le=1 << 50)]
@@ -43,6 +46,7 @@ class LimitsTable(Table):
     model_bytes: Bytes = 2 << 30
     metadata_bytes: Bytes = 1 << 20
     nodes: Number = 200_000
+    expanded_nodes: Number = 200_000
     initializers: Number = 50_000
     scopes: Number = 20_000
     subgraph_depth: Number = 16
@@ -74,24 +78,6 @@ class VectorsTable(Table):
     """Whether golden vectors are required."""
 
     required: bool = True
-
-
-class OperatorsTable(Table):
-    """Which operators may stand in a model. ``listed``: only these domains; ``any``: whatever loads."""
-
-    mode: Literal["listed", "any"] = "listed"
-    domains: Annotated[list[str], Field(max_length=256)] = ["ai.onnx", "ai.onnx.ml", "com.microsoft"]
-    denied: Annotated[list[str], Field(max_length=4096)] = []
-    """Denied in every mode, as ``domain::OpType``; ``domain::*`` denies the domain."""
-
-
-class OpsetTable(Table):
-    """Ranges of IR version and of the default domain's opset, both ends included."""
-
-    ir_min: Number = 3
-    ir_max: Number = 14
-    min: Number = 1
-    max: Number = 28
 
 
 class ParityTable(Table):
