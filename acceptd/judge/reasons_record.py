@@ -145,4 +145,5 @@ TABLE: Final[Reasons] = {
         ("CWE-345", "CWE-1357"),
     ),
     "cell/withdrawn": ("A drop that was taken back must not be released.", ("CWE-367",)),
+    "runtime/unmeasured": (_OTHER, ("CWE-353",)),
 }

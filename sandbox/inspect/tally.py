@@ -8,6 +8,7 @@ from typing import Any, Final
 from sandbox.inspect.known import SATURATED, Known
 
 MAX_TRIPS: Final = 256
+MAX_OPERATORS: Final = 256
 TOLD_FROM: Final = 1 << 16
 """Repetitions inside one operator that are worth telling; those of Loop and Scan always are."""
 
@@ -62,8 +63,22 @@ class Costs:
     def __init__(self) -> None:
         self.known = 0
         self.unknown = 0
-        self.largest: tuple[int, str, str] = (0, "", "")
+        self._largest: dict[str, tuple[int, str, str]] = {}
+        """By operator type: bytes, type, place of its largest value."""
         self._trips: dict[tuple[str, str], dict[str, Any]] = {}
+
+    def of(self, op_type: str) -> int:
+        """Return the bytes of the largest value of an operator type so far."""
+        return self._largest[op_type][0] if op_type in self._largest else 0
+
+    def allocation(self, size: int, op_type: str, where: str) -> None:
+        """Keep the largest value of an operator type; beyond the cap the smallest of them makes room."""
+        if op_type not in self._largest and len(self._largest) >= MAX_OPERATORS:
+            least = min(self._largest, key=lambda name: self._largest[name])
+            if self._largest[least][0] >= size:
+                return
+            del self._largest[least]
+        self._largest[op_type] = (size, op_type, where)
 
     def trip(self, op_type: str, where: str, trips: int | None, *, certain: bool, steps: int, size: int) -> None:
         """Keep one node that repeats; of a function that is called in several ways, the costliest way."""
@@ -85,10 +100,14 @@ class Costs:
 
     def frame(self, whole: Tally) -> dict[str, Any]:
         """Return the ``cost`` of the facts frame (see acceptd.model_facts.Cost)."""
-        size, op_type, where = self.largest
+        values = [
+            {"bytes": size, "op_type": op_type, "where": where}
+            for size, op_type, where in sorted(self._largest.values(), key=lambda one: (-one[0], one[1]))
+        ]
         heaviest = sorted(self._trips.values(), key=_weight, reverse=True)[:MAX_TRIPS]
         return {
-            "largest": {"bytes": size, "op_type": op_type, "where": where} if where else None,
+            "largest": values[0] if values else None,
+            "by_operator": values,
             "peak_bytes": min(whole.folded + whole.peak, SATURATED),
             "known": self.known,
             "unknown": self.unknown,

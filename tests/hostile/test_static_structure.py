@@ -273,3 +273,44 @@ def test_graph_hidden_in_an_attribute_that_says_it_is_an_int(tmp_path: Path) -> 
     found = world.inspected(tmp_path, world.model([node]))
     uses = {(use["domain"], use["op_type"]): use["where"] for use in found.frames["facts"]["operators"]}
     assert uses["evil", "Evil"] == "graph/node[0] Relu/a/node[0] Evil"
+
+
+def test_pads_output_is_bounded_although_another_value_is_larger(tmp_path: Path) -> None:
+    """Two of the family: Pad in the main graph, and one in a branch of an If."""
+    from onnx import TensorProto, helper
+
+    def pad(name: str, size: int) -> list[onnx.NodeProto]:
+        pads = helper.make_tensor(f"{name}_pads", TensorProto.INT64, [2], [0, size])
+        one = helper.make_tensor(f"{name}_one", TensorProto.FLOAT, [1], [1.0])
+        return [
+            helper.make_node("Constant", [], [f"{name}_p"], value=pads),
+            helper.make_node("Constant", [], [f"{name}_o"], value=one),
+            helper.make_node("Pad", [f"{name}_o", f"{name}_p"], [name]),
+        ]
+
+    def sizes(nodes: list[onnx.NodeProto]) -> dict[str, tuple[int, str]]:
+        graph = helper.make_graph(
+            nodes,
+            "g",
+            [helper.make_tensor_value_info("c", TensorProto.BOOL, [])],
+            [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        )
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+        rows = world.inspected(tmp_path, model).frames["facts"]["cost"]["by_operator"]
+        return {row["op_type"]: (row["bytes"], row["where"]) for row in rows}
+
+    shape = helper.make_tensor("s", TensorProto.INT64, [1], [5000])
+    large = [
+        helper.make_node("Constant", [], ["shape"], value=shape),
+        helper.make_node("ConstantOfShape", ["shape"], ["zeros"]),
+    ]
+    found = sizes([*large, *pad("y", 999)])
+    assert (found["ConstantOfShape"][0], found["Pad"][0]) == (20_000, 4_000)
+    then, other = (
+        helper.make_graph(pad(f"out{size}", size), f"b{size}", [], [
+            helper.make_tensor_value_info(f"out{size}", TensorProto.FLOAT, None)])
+        for size in (9, 1999)
+    )  # fmt: skip
+    nested = sizes([helper.make_node("If", ["c"], ["y"], then_branch=then, else_branch=other)])
+    assert nested["Pad"][0] == 8_000
+    assert "b1999" in nested["Pad"][1] or "else" in nested["Pad"][1]

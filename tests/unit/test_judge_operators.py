@@ -30,7 +30,7 @@ def use(name: str, count: int = 1, where: str = "graph/node[0]", version: int | 
 def found(policy: Policy | dict[str, Any], **facts: Any) -> list[Finding]:
     rules = policy if isinstance(policy, Policy) else Policy.model_validate(policy)
     given = world.submission([world.inspect(facts=world.facts(**facts))])
-    groups = ("operator/", "structure/opset", "structure/ir", "structure/function")
+    groups = ("operator/", "structure/opset-out", "structure/ir-version-out", "structure/function-expansion")
     judged = world.verdict(given, policy=rules)
     return [one for one in judged.findings if one.code.startswith(groups)]
 
