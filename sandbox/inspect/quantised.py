@@ -52,6 +52,8 @@ class Quantised:
         self._weights: set[str] = set()
         self._activations: set[str] = set()
         self._scales: set[bool] = set()
+        self._edges = False
+        """QuantizeLinear or DequantizeLinear of activations: also at the edges of a model of the other format."""
         self._nodes = 0
         self._where = ""
 
@@ -62,7 +64,7 @@ class Quantised:
             self._where = look.place
         op_type = look.op_type
         if op_type in _QDQ:
-            self._formats.add("qdq")
+            self._edges = True
             self._qdq(look)
             return
         if op_type in _WEIGHT_ONLY:
@@ -87,14 +89,16 @@ class Quantised:
         if look.op_type == "QuantizeLinear":
             if value is not None and value.constant:
                 # A weight that is quantised as the model loads.
-                self._weight(look.outputs[0] if look.outputs else None, scale)
+                self._weight(look.outputs[0] if look.outputs else None, scale, "qdq")
                 return
             self._kinds.add("static" if fixed else "dynamic")
             self._activation(look.outputs[0] if look.outputs else None)
         elif value is not None and value.constant:
-            self._weight(value, scale)
+            self._weight(value, scale, "qdq")
 
-    def _weight(self, weight: Known | None, scale: Known | None) -> None:
+    def _weight(self, weight: Known | None, scale: Known | None, form: str = "") -> None:
+        if form:
+            self._formats.add(form)
         if weight is not None and weight.dtype:
             self._weights.add(weight.dtype)
         if scale is not None and scale.shape is not None and None not in scale.shape:
@@ -112,7 +116,7 @@ class Quantised:
         """Return the ``quantisation`` of the facts frame (see acceptd.model_facts.Quantisation)."""
         ways = self._kinds & {"dynamic", "static"}
         method = "mixed" if len(ways) > 1 else next(iter(ways), "weight-only" if self._kinds else "none")
-        formats = sorted(self._formats)
+        formats = sorted(self._formats) or (["qdq"] if self._edges else [])
         return {
             "method": method,
             "format": "mixed" if len(formats) > 1 else (formats or ["none"])[0],
