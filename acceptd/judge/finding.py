@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -11,6 +11,7 @@ Audience = Literal["team", "reviewer"]
 Verdict = Literal["accepted", "rejected", "held", "inconclusive"]
 Stage = Literal["seal", "unpack", "manifest", "inspect", "vectors", "run", "compare", "judge", "cell"]
 
+STAGE_ORDER: Final = {stage: number for number, stage in enumerate(get_args(Stage))}
 SEVERITY_ORDER: dict[str, int] = {"reject": 0, "hold": 1, "warn": 2, "info": 3}
 
 
@@ -18,7 +19,7 @@ class Finding(BaseModel):
     """One thing that the judge has to say.
 
     ``where`` is the place in the bundle or model (already escaped text); ``evidence`` small JSON
-    data that shows it; ``count`` how many places of the same family stand behind it.
+    data that shows it; ``count`` how many of the same family it stands for.
     """
 
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
@@ -34,7 +35,7 @@ class Finding(BaseModel):
 
 
 class Judgement(BaseModel):
-    """The verdict with its findings, sorted by severity, then code, then place."""
+    """The verdict with its findings, sorted by severity, then stage, code and place."""
 
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from acceptd.judge.codes import CODES, TRUSTED_GROUPS, group, may_override
-from acceptd.judge.finding import SEVERITY_ORDER, Finding, Stage
+from acceptd.judge.finding import SEVERITY_ORDER, STAGE_ORDER, Finding, Stage
 from acceptd.policy.policy import Policy
 
 MAX_TEXT: Final = 400
@@ -107,41 +107,53 @@ def with_policy(findings: Iterable[Finding], policy: Policy) -> list[Finding]:
     return result
 
 
-def _key(finding: Finding) -> tuple[int, str, str, str, str, str]:
+def _key(finding: Finding) -> tuple[int, int, str, str, str, str]:
     return (
         SEVERITY_ORDER[finding.severity],
+        STAGE_ORDER[finding.stage],
         finding.code,
         finding.where,
-        finding.stage,
         finding.message,
         json.dumps(finding.evidence, sort_keys=True),
     )
 
 
 def finish(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Return the findings sorted by severity, code and place; one per code and place, long families cut.
+    """Return the findings sorted by severity, stage, code and place; one per code and place, with a count.
 
-    What a job says twice, as a fact and as its reason to stop, is told once. The result does not
-    depend on the order in which the findings came.
+    Different things that are said of one place are counted there; of a long family the last one shown
+    stands for the rest. What a job says twice, as a fact and as its reason to stop, is told once. The
+    result does not depend on the order in which the findings came.
     """
-    joined: dict[tuple[str, str, str], Finding] = {}
-    told: set[tuple[str, str, str, str]] = set()
-    for finding in sorted(findings, key=_key):
-        inner = finding.where.partition(": ")[2]
-        words = (finding.code, finding.severity, inner, finding.message)
-        if inner and finding.stage == "inspect":
-            if words in told:
-                continue
-            told.add(words)
-        joined.setdefault((finding.code, finding.severity, finding.where), finding)
+    joined: dict[tuple[str, str, str, str], Finding] = {}
+    said: set[tuple[str, str, str, str, str]] = set()
+    for finding in sorted(_once(findings), key=_key):
+        place = (finding.code, finding.severity, finding.stage, finding.where)
+        first = joined.setdefault(place, finding)
+        if (*place, finding.message) in said:
+            continue
+        said.add((*place, finding.message))
+        if first is not finding:
+            joined[place] = first.model_copy(update={"count": first.count + finding.count})
     result: list[Finding] = []
-    shown: dict[tuple[str, str], int] = {}
+    shown: dict[tuple[str, str, str], int] = {}
     for finding in joined.values():
-        family = (finding.code, finding.severity)
+        family = (finding.code, finding.severity, finding.stage)
         shown[family] = shown.get(family, 0) + 1
         if shown[family] <= MAX_PLACES:
             result.append(finding)
         else:
-            last = result[-1]  # sorted by code: the last one is of the same family
+            last = result[-1]  # sorted by stage and code: the last one is of the same family
             result[-1] = last.model_copy(update={"count": last.count + finding.count})
     return tuple(result)
+
+
+def _once(findings: Iterable[Finding]) -> list[Finding]:
+    """Leave out the reasons to stop of inspecting jobs (``inspect <model>: place``) that stand as facts too."""
+    given = list(findings)
+    facts = {_words(one) for one in given if one.stage == "inspect" and not one.where.startswith("inspect ")}
+    return [one for one in given if not (one.where.startswith("inspect ") and _words(one) in facts)]
+
+
+def _words(finding: Finding) -> tuple[str, str, str, str]:
+    return finding.code, finding.severity, finding.where.partition(": ")[2], finding.message

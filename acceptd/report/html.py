@@ -70,7 +70,7 @@ def _findings(report: Mapping[str, Any]) -> str:
 def _finding(finding: Mapping[str, Any]) -> str:
     severity = markup(finding["severity"])
     count = int(finding.get("count", 1))
-    places = f' <span class="soft">{count} places</span>' if count > 1 else ""
+    places = f' <span class="soft">×{count}</span>' if count > 1 else ""
     tag = f'<span class="tag">{severity}</span>'
     parts = [f'<div class="finding {severity}"><p>{tag}<code>{markup(finding["code"])}</code>{places}</p>']
     if finding["where"]:

@@ -124,7 +124,7 @@ def _lines(findings: Sequence[Mapping[str, Any]]) -> str:
     lines = []
     for finding in findings:
         count = int(finding.get("count", 1))
-        more = f" ({count} places)" if count > 1 else ""
+        more = f" ×{count}" if count > 1 else ""
         where = f" at {markup(finding['where'], 400)}" if finding["where"] else ""
         lines.append(f"{markup(finding['severity'], 10)} {markup(finding['code'], 100)}{where}{more}")
         lines.append(f"  {markup(finding['message'], _TEXT)}")

@@ -97,7 +97,7 @@ def _result(
     if where:
         message = f"{text(where, 400)}: {message}"
     if finding.get("count", 1) > 1:
-        message += f" ({int(finding['count'])} places)"
+        message += f" (×{int(finding['count'])})"
     return {
         "ruleId": code,
         "ruleIndex": index[code],

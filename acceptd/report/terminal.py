@@ -68,7 +68,7 @@ def _print_findings(console: Console, report: Mapping[str, Any], unicode: bool, 
         style = _SEVERITY_STYLES.get(finding["severity"], "")
         title = _text(finding["code"], unicode, "bold")
         if finding.get("count", 1) > 1:
-            title.append(f"  {finding['count']} places", style="not bold dim")
+            title.append(f"  {'×' if unicode else 'x'}{finding['count']}", style="not bold dim")
         table.add_row(Text(line(finding["severity"], 8), style=style), title)
         if finding["where"]:
             table.add_row("", _text(finding["where"], unicode, "cyan"))

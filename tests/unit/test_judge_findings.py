@@ -243,3 +243,40 @@ def test_hostile_text_is_shown_printable_and_short() -> None:
         assert len(text) < 1000
     assert shown.evidence["big"] == str(2**60)
     assert shown.evidence["nan"] == "nan"
+
+
+class TestOneFindingPerFamilyAndPlace:
+    def test_different_things_said_of_one_place_are_counted_there(self) -> None:
+        three = [make("structure/payload", "inspect", "model.onnx: w", text) for text in ("ELF", "zip", "pickle")]
+        [one] = finish([*three, three[0]])
+        assert (one.count, one.message) == (3, "ELF")
+
+    def test_two_models_with_the_same_fault_in_the_same_place_are_both_told(self) -> None:
+        both = [make("structure/payload", "inspect", f"{name}.onnx: graph/w", "ELF") for name in ("a", "b")]
+        assert [one.where for one in finish(both)] == ["a.onnx: graph/w", "b.onnx: graph/w"]
+
+    def test_a_reason_to_stop_that_is_a_fact_too_is_told_once_as_the_fact(self) -> None:
+        fact = make("wire/truncated", "inspect", "model.onnx: byte 3", "ends in a field")
+        reason = make("wire/truncated", "inspect", "inspect main: byte 3", "ends in a field")
+        other = make("wire/truncated", "inspect", "inspect main: byte 4", "ends in a field")
+        assert [one.where for one in finish([reason, fact])] == ["model.onnx: byte 3"]
+        assert len(finish([reason, other, fact])) == 2
+
+    def test_the_order_is_severity_stage_code_place(self) -> None:
+        expected = [
+            make("seal/symlink", "seal", "b", "m"),
+            make("wire/truncated", "inspect", "a", "m"),
+            make("wire/truncated", "inspect", "b", "m"),
+            make("load/failed", "run", "a", "m"),
+            make("parity/mismatch", "compare", "a", "m"),
+            make("structure/payload", "inspect", "a", "m"),
+            make("structure/shadowed-name", "inspect", "a", "m"),
+        ]
+        assert list(finish(reversed(expected))) == expected
+
+    def test_what_is_cut_is_counted_by_stage(self) -> None:
+        many = [make("sandbox/protocol-violation", stage, f"p{n:02}", "m") for n in range(30) for stage in
+                ("inspect", "run")]  # fmt: skip
+        result = finish(many)
+        assert [sum(one.count for one in result if one.stage == stage) for stage in ("inspect", "run")] == [30, 30]
+        assert len(result) == 2 * MAX_PLACES

@@ -59,7 +59,7 @@ def test_a_family_that_rejects_or_holds_fails_with_message_place_and_remedy() ->
     failure = case(root, "parity").find("failure")
     assert failure is not None
     assert (failure.get("type"), failure.get("message")) == ("parity/mismatch", "2 of 6 elements exceed")
-    assert "reject parity/mismatch at main (2 places)" in (failure.text or "")
+    assert "reject parity/mismatch at main ×2" in (failure.text or "")
     assert "remedy: Compare the exported model" in (failure.text or "")
     assert "parity/class-changed at other" in (failure.text or "")
     assert case(root, "structure").find("failure") is not None

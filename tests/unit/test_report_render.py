@@ -31,7 +31,7 @@ def terminal(made: dict[str, Any], *, encoding: str = "utf-8", **options: bool) 
 class TestTerminal:
     def test_a_person_sees_verdict_reason_place_and_remedy(self) -> None:
         text = terminal(report())
-        for wanted in ("REJECTED", "mosaic/evidence 1.4.0", "plain", "parity/mismatch", "2 places", "Compare the",
+        for wanted in ("REJECTED", "mosaic/evidence 1.4.0", "plain", "parity/mismatch", "×2", "Compare the",
                        "12" * 32, "memory_cgroup unavailable", "37 ms", "71.0 MiB", "unanchored"):  # fmt: skip
             assert wanted in text
 
