@@ -20,8 +20,9 @@ from acceptd.compare import pairing
 from acceptd.errors import CellUnavailableError, ConfigError, InternalError, SealError
 from acceptd.evidence import Facts, JobRecord, Problem, Sealed, SealFailure, Statistics, Submission
 from acceptd.execution import Execution, Sources
-from acceptd.judge import infer, inventory
+from acceptd.judge import coverage, infer, inventory
 from acceptd.judge.finding import Judgement
+from acceptd.judge.jobs import Jobs
 from acceptd.judge.verdict import judge, pre_run
 from acceptd.policy import manifest as manifests
 from acceptd.policy.contract import Contract
@@ -184,6 +185,7 @@ class Acceptance:
         with self._stage("inspect" if calls else "vectors"):
             records = self._side_by_side([*calls, *vectors])
         facts |= self._examined(models, records)
+        self._assets(sealed, manifest, taken)
         known = self._submission(sealed, None)
         before = pre_run(manifest, self.contract, self.rules.policy, known, reduced=self.rules.reduced)
         if any(finding.severity == "reject" for finding in before):
@@ -254,6 +256,16 @@ class Acceptance:
             files = {item: item for item in visible}
             calls.append(partial(self._job, "inspect", files, spec, bounds, model=name or path))
         return calls
+
+    def _assets(self, sealed: Sealed, manifest: Manifest, taken: inventory.Inventory) -> None:
+        """Run ``assets`` over what no model reads, where there is any."""
+        task = coverage.owed(manifest, Jobs(tuple(self.jobs)).facts(manifest), sealed, taken)
+        if task:
+            files = {path: path for path in (*task.files, *task.gaps)}
+            spec = {"files": list(task.files), "gaps": {path: list(found) for path, found in task.gaps.items()}}
+            bounds = job_limits("assets", self.rules.policy.limits)
+            with self._stage("inspect"):
+                self.jobs += self._side_by_side([partial(self._job, "assets", files, spec, bounds)])
 
     def _name_jobs(self, manifest: Manifest) -> None:
         """Give the jobs that ran before the manifest was inferred the names that it gave the models."""

@@ -110,6 +110,29 @@ class Check(Evidence):
     """Why the phase did not run (for example: the model has too many nodes); then ``ok`` is false."""
 
 
+class GapBytes(Evidence):
+    """Bytes ``start`` to ``stop`` of an external data file that no tensor covers and that are not all zero.
+
+    ``at`` is the first that is not, ``head`` the bytes from there in hex.
+    """
+
+    path: Text
+    start: Count
+    stop: Count
+    at: Count
+    head: Text
+
+
+class Assets(Evidence):
+    """``assets``: what lies in files that no model reads, and between the tensors of external data."""
+
+    files: Count
+    gaps_read: Count
+    read_bytes: Count = 0
+    gaps: Annotated[list[GapBytes], Field(max_length=256)] = []
+    problems: Annotated[list[Problem], Field(max_length=1024)] = []
+
+
 class VectorSet(Evidence):
     """One golden set. Offsets of ``inputs`` are into the inputs blob, of ``expected`` into the other."""
 
@@ -205,6 +228,7 @@ FRAMES: dict[str, type[Evidence]] = {
     "structure": Structure,
     "checker": Check,
     "shapes": Check,
+    "assets": Assets,
     "vectors": Vectors,
     "step": Step,
     "schema": Schema,
@@ -264,6 +288,7 @@ class JobRecord(Evidence):
     checker: Check | None = None
     shapes: Check | None = None
     manifest: dict[str, Any] | None = None
+    assets: Assets | None = None
     vectors: Vectors | None = None
     steps: list[Step] = []
     schema_: Schema | None = None
@@ -320,12 +345,16 @@ class Statistics(Evidence):
 
 
 class BundleFile(Evidence):
-    """One sealed file. ``native`` is what its first bytes make of it for an operating system's loader."""
+    """One sealed file. ``native`` is what its first bytes make of it for an operating system's loader.
+
+    ``holes`` are its bytes that nobody had written when it was dropped. Neither is in the digest.
+    """
 
     path: str
     sha256: str
     size: int
     native: Literal["", "elf", "pe", "mach-o"] = ""
+    holes: int = 0
 
 
 class Sealed(Evidence):

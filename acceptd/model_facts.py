@@ -181,6 +181,8 @@ class Facts(Evidence):
     function_facts: Annotated[list[FunctionFact], Field(max_length=4096)] = []
     external: Annotated[list[External], Field(max_length=20000)] = []
     external_count: Count = 0
+    read_bytes: Count = 0
+    """What the content pass read of the model and its external data: each byte once."""
     metadata_bytes: Count = 0
     module_scopes: Count | None = None
     """Distinct modules that exporters name in the nodes' metadata; None where they name none."""

@@ -36,6 +36,7 @@ TYPES: Final[dict[str, tuple[str, ...]]] = {
     "unpack": ("walls", "entry*", "done"),
     "manifest": ("walls", "manifest", "done"),
     "inspect": ("walls", "wire", "facts", "structure", "checker", "shapes", "done"),
+    "assets": ("walls", "assets", "done"),
     "vectors": ("walls", "vectors", "done"),
     "run": ("walls", "step*", "schema", "step*", "placement", "case*", "done"),
     "attack": ("walls", "note*", "done"),

@@ -24,6 +24,7 @@ GROUPS = {
     "resources": "Limits and ceilings",
     "wire": "The model file as protobuf",
     "external-data": "Weights in files of their own",
+    "payload": "Hidden in a model or beside it",
     "structure": "Graphs, names, functions, versions",
     "operator": "Operators",
     "cost": "What a model costs, by arithmetic",

@@ -7,6 +7,7 @@ from typing import Any, Final
 from acceptd.cell.protocol import Frame
 from acceptd.cell.watch import Watched
 from acceptd.evidence import (
+    Assets,
     Case,
     Check,
     Done,
@@ -38,6 +39,7 @@ class Collected:
         Wire: "wire",
         Facts: "facts",
         Structure: "structure",
+        Assets: "assets",
         Vectors: "vectors",
         Schema: "schema_",
         Placement: "placement",

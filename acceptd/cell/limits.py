@@ -28,6 +28,7 @@ _CPU = {
     "unpack": "unpack_cpu_seconds",
     "manifest": "manifest_cpu_seconds",
     "inspect": "inspect_cpu_seconds",
+    "assets": "inspect_cpu_seconds",
     "vectors": "vectors_cpu_seconds",
     "run": "run_cpu_seconds",
     "attack": "run_cpu_seconds",

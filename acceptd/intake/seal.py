@@ -6,7 +6,6 @@ on another file system, and what was read is compared with what ``fstat`` says b
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import stat
@@ -28,6 +27,7 @@ Archive = Literal["zip", "tar", "tar.gz"]
 ARCHIVE_NAME: Final = "archive"
 _HOLES_FROM: Final = 16 << 20
 """From this size on a file of more than seven eighths holes is refused."""
+_MAX_HOLES: Final = 4096
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 
@@ -173,7 +173,7 @@ class _Walk:
             before = os.fstat(fd)
             _regular(before, where)
             self._inventory.file(path, before.st_size)
-            self._space(fd, before, where)
+            holes = self._space(fd, before, where)
             out = self._target.create(target, path.rpartition("/")[2])
             try:
                 copied = self._target.copier.copy(fd, out, before.st_size)
@@ -183,9 +183,10 @@ class _Walk:
                 raise SealError("seal/changed-while-read", where, "the file changed while it was being sealed")
         finally:
             os.close(fd)
-        self._target.add(path, copied.sha256, copied.size, copied.native)
+        self._target.add(path, copied.sha256, copied.size, copied.native, holes)
 
-    def _space(self, fd: int, found: os.stat_result, where: str) -> None:
+    def _space(self, fd: int, found: os.stat_result, where: str) -> int:
+        """Return the bytes of holes; refuse a file that is almost nothing else, or too much space together."""
         allocated = found.st_blocks * 512
         self._allocated += allocated
         # Room for the last block of each file, and for file systems that allocate in larger units.
@@ -195,9 +196,11 @@ class _Walk:
                 "seal/bundle-too-large", where, "the files occupy more than limits.bundle_bytes on disk"
             )
         # st_blocks alone would accuse compressing file systems; a real hole shows in SEEK_HOLE too.
-        if found.st_size >= _HOLES_FROM and allocated * 8 < found.st_size and _has_hole(fd, found.st_size):
+        holes = _holes(fd, found.st_size) if allocated < found.st_size else 0
+        if found.st_size >= _HOLES_FROM and allocated * 8 < found.st_size and holes:
             message = f"{found.st_size} bytes of which {allocated} are written; the rest is holes"
             raise SealError("seal/sparse-file", where, message)
+        return holes
 
     def _unchanged(
         self, source: int, before: os.stat_result, seen: dict[bytes, os.stat_result], where: str
@@ -230,9 +233,23 @@ def _same(before: os.stat_result, after: os.stat_result) -> bool:
     return all(getattr(before, field) == getattr(after, field) for field in fields)
 
 
-def _has_hole(fd: int, size: int) -> bool:
-    with contextlib.suppress(OSError):
-        hole = os.lseek(fd, 0, os.SEEK_HOLE)
+def _holes(fd: int, size: int) -> int:
+    """Return the bytes in holes, as far as MAX_HOLES of them tell; 0 where the file system does not say."""
+    total = at = 0
+    try:
+        for _ in range(_MAX_HOLES):
+            hole = os.lseek(fd, at, os.SEEK_HOLE)
+            if hole >= size:
+                break
+            try:
+                at = min(os.lseek(fd, hole, os.SEEK_DATA), size)
+            except OSError as error:
+                if error.errno != errno.ENXIO:  # ENXIO: nothing but holes up to the end
+                    raise
+                at = size
+            total += at - hole
+    except OSError:
+        return 0
+    finally:
         os.lseek(fd, 0, os.SEEK_SET)
-        return hole < size
-    return False
+    return total

@@ -93,9 +93,9 @@ class SealTarget:
         except OSError as error:
             raise storage_error(error) from error
 
-    def add(self, path: str, sha256: str, size: int, native: Native) -> None:
+    def add(self, path: str, sha256: str, size: int, native: Native, holes: int = 0) -> None:
         """Put one complete file into the inventory."""
-        self._copied.append(BundleFile(path=path, sha256=sha256, size=size, native=native))
+        self._copied.append(BundleFile(path=path, sha256=sha256, size=size, native=native, holes=holes))
 
     def publish(self, origin: Origin, top: str = "") -> Sealed:
         """Make everything durable under its final name; ``top`` is the directory that becomes the bundle.

@@ -16,6 +16,7 @@ from acceptd.judge import (
     codes_export,
     codes_facts,
     codes_outcome,
+    codes_payload,
     codes_run,
     codes_runtime,
     codes_schema,
@@ -41,6 +42,7 @@ _BARE: Final[Table] = (
     | codes_wire.TABLE
     | codes_structure.TABLE
     | codes_facts.TABLE
+    | codes_payload.TABLE
     | codes_schema.TABLE
     | codes_run.TABLE
     | codes_runtime.TABLE
@@ -91,6 +93,7 @@ _NOT_LOWERED: Final = frozenset(
         "manifest/reserved-version",
         "external-data/path-escape",
         "external-data/names-forbidden-file",
+        "external-data/remote-location",
         "wire/disagrees",
     }
 )

@@ -109,12 +109,6 @@ TABLE: Final[Table] = {
         "interface nobody declared, it is only told.",
         "Export without keep_initializers_as_inputs.",
     ),
-    "structure/payload": Code(
-        "hold",
-        "team",
-        "Metadata, documentation or the values of a weight begin like a program, script, archive or pickle.",
-        "Remove it from the model, or explain to a reviewer what it is.",
-    ),
     "structure/rank": Code(
         "reject",
         "team",

@@ -122,11 +122,31 @@ TABLE: Final[Table] = {
         "A known field has the wrong wire type; parsers drop it silently.",
         "Save the model with an ONNX writer (onnx.save).",
     ),
+    "external-data/aliased": Code(
+        "hold",
+        "team",
+        "Several tensors of one model have exactly the same bytes of an external data file: a model can ask "
+        "for far more memory than its files are large.",
+        "Give each tensor its own bytes, or share one initializer.",
+    ),
+    "external-data/bad-checksum": Code(
+        "reject",
+        "team",
+        "The checksum of a tensor's external data is no SHA-1 in hexadecimal digits.",
+        "Leave the checksum out, or write the SHA-1 of the data file.",
+    ),
     "external-data/bad-number": Code(
         "reject",
         "team",
         "An offset or length is not a plain decimal number.",
         "Save the model with onnx.save.",
+    ),
+    "external-data/checksum-mismatch": Code(
+        "reject",
+        "team",
+        "The checksum of a tensor's external data is not the SHA-1 of its file: the file was changed or "
+        "belongs to another model.",
+        "Save model and data again together.",
     ),
     "external-data/duplicate-key": Code(
         "reject",
@@ -167,7 +187,7 @@ TABLE: Final[Table] = {
     "external-data/names-forbidden-file": Code(
         "reject",
         "team",
-        "A tensor's data is a golden vector, the manifest or a model file.",
+        "A tensor's data is a golden vector, the manifest or a model file, also by another spelling of its name.",
         "Store weights in a file of their own.",
     ),
     "external-data/not-visible": Code(
@@ -182,17 +202,29 @@ TABLE: Final[Table] = {
         "A tensor's external data lies beyond the end of its file.",
         "The data file is truncated or belongs to another model; save both again.",
     ),
+    "external-data/overlap": Code(
+        "reject",
+        "team",
+        "Tensors of one model overlap in an external data file.",
+        "Save the model with onnx.save into a fresh data file.",
+    ),
     "external-data/path-escape": Code(
         "reject",
         "team",
-        "A tensor's data lies outside the bundle: an absolute path, `..`, a backslash, a NUL, a drive letter.",
+        "A tensor's data lies outside the bundle: an absolute path, `..`, a backslash, a NUL.",
         "Store it in a file beside the model.",
     ),
     "external-data/remote-location": Code(
         "reject",
         "team",
-        "A tensor's data location is a URL or a network path.",
+        "A tensor's data location is a URL, a network path or a drive.",
         "Store it in a file beside the model.",
+    ),
+    "external-data/sparse-file": Code(
+        "hold",
+        "team",
+        "An external data file has holes where tensors lie: nobody wrote those weights.",
+        "Write the file out in full (cp --sparse=never).",
     ),
     "external-data/string-tensor": Code(
         "reject",
@@ -206,11 +238,23 @@ TABLE: Final[Table] = {
         "More tensors have external data than a report can hold (20,000).",
         "Merge the tensors.",
     ),
-    "external-data/uncovered": Code(
+    "external-data/too-many-bytes": Code(
+        "reject",
+        "team",
+        "The external data files of one model are together larger than limits.external_bytes.",
+        "Shrink the model, or ask the operator for a higher limit.",
+    ),
+    "external-data/too-many-files": Code(
+        "reject",
+        "team",
+        "The model's external data lies in more files than limits.external_files.",
+        "Save all tensors to one file.",
+    ),
+    "external-data/uncovered-bytes": Code(
         "hold",
         "team",
-        "An external data file holds more bytes than alignment explains that belong to no tensor of any model: "
-        "something else may be hidden there.",
+        "An external data file holds bytes that belong to no tensor of any model and are no padding: they are not "
+        "zero, or more than alignment explains.",
         "Save the model again with onnx.save into a fresh data file.",
     ),
     "external-data/unknown-key": Code(

@@ -122,6 +122,13 @@ TABLE: Final[Table] = {
         "bundle.toml is larger than 64 KiB.",
         "Move large lists into an asset file.",
     ),
+    "manifest/undeclared-file": Code(
+        "warn",
+        "team",
+        "A file of the bundle is no model, no golden vector, no external data of a model, and no [files] lock "
+        "names it: it rides along. Its content was looked at for payloads.",
+        "Remove it, or write a [files] lock that names every file.",
+    ),
     "manifest/vectors-overlap": Code(
         "reject",
         "team",

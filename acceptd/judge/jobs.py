@@ -5,16 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from acceptd.evidence import JobRecord
+from acceptd.evidence import Facts, JobRecord
 from acceptd.judge.codes import CODES
 from acceptd.judge.finding import Finding, Stage
 from acceptd.judge.words import from_job, make
-from acceptd.policy.manifest import ModelSpec
+from acceptd.policy.manifest import Manifest, ModelSpec
 
 STAGES: Final[dict[str, Stage]] = {
     "unpack": "unpack",
     "manifest": "manifest",
     "inspect": "inspect",
+    "assets": "inspect",
     "vectors": "vectors",
     "run": "run",
     "reference": "run",
@@ -58,6 +59,11 @@ class Jobs:
             if fits and record.kind == kind and record.variant == variant:
                 return record
         return None
+
+    def facts(self, manifest: Manifest) -> dict[str, Facts]:
+        """Return the facts of the manifest's models by the models' names, as far as there are any."""
+        records = {model.name: self.last("inspect", model) for model in manifest.models}
+        return {name: one.facts for name, one in records.items() if one is not None and one.facts is not None}
 
     def superseded(self, record: JobRecord) -> bool:
         """Say whether a later record of the same task counts instead of this one."""

@@ -75,7 +75,7 @@ TABLE: Final[Reasons] = {
     "external-data/out-of-range": (_NATIVE, ("CWE-125", "CWE-190")),
     "external-data/path-escape": (
         "Loading the model would read any file of the host into its weights, and its outputs would publish it.",
-        ("CWE-22", "CVE-2022-25882", "CVE-2024-27318", "CVE-2026-27489", "ONNX external data"),
+        ("CWE-22", "CVE-2022-25882", "CVE-2024-27318", "CVE-2025-51480", "CVE-2026-27489", "ONNX external data"),
     ),
     "external-data/remote-location": (
         "A reader that follows it fetches what nobody has judged, or sends credentials to a stranger's server.",
@@ -83,10 +83,6 @@ TABLE: Final[Reasons] = {
     ),
     "external-data/string-tensor": (_PARSERS, ("CWE-436", "ONNX IR")),
     "external-data/too-many": (_SIZE, ("CWE-770",)),
-    "external-data/uncovered": (
-        "Bytes that no tensor uses change nothing in the model, which makes them the place for a payload.",
-        ("CWE-506", "arXiv:2107.08590"),
-    ),
     "external-data/unknown-key": (
         "A reader that stores every key let a model overwrite its attributes.",
         ("CVE-2026-34445", "CWE-20", "ONNX external data"),
@@ -129,13 +125,6 @@ TABLE: Final[Reasons] = {
     "structure/overridable-initializer": (
         "A caller who may replace a weight runs another model than the one that was accepted.",
         ("CWE-73", "ONNX IR"),
-    ),
-    "structure/payload": (
-        (
-            "Malware travels in models because scanners look at files, not into tensors; pickles run code "
-            "when opened."
-        ),
-        ("CWE-506", "CWE-502", "arXiv:2107.08590"),
     ),
     "structure/rank": (_NATIVE, ("CWE-1284",)),
     "structure/repeated-domain": (

@@ -77,6 +77,7 @@ _CVE: Final = {
     "CVE-2021-42574": "Unicode bidirectional text hides what a reviewer reads (Trojan Source)",
     "CVE-2022-25882": "onnx before 1.13: external data outside the model's directory",
     "CVE-2024-27318": "onnx: the check of external data paths is bypassed",
+    "CVE-2025-51480": "onnx: saving a model writes external data outside the directory",
     "CVE-2026-27489": "onnx before 1.21: external data through a symbolic link in a parent directory",
     "CVE-2026-34445": "onnx before 1.21: keys of external data overwrite attributes of the reader",
     "CVE-2026-34446": "onnx before 1.21: external data through a hard link",

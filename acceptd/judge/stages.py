@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from acceptd.evidence import Submission, Vectors
+from acceptd.judge import assets
 from acceptd.judge.finding import Finding
 from acceptd.judge.inventory import Inventory
 from acceptd.judge.jobs import Jobs
@@ -60,6 +61,7 @@ def missing(
         if record is None or record.ending != "done" or record.manifest is None:
             gaps.append("manifest")
     gaps += [f"inspect {model.name}: {gap}" for model in manifest.models for gap in _inspect(jobs, model)]
+    gaps += assets.missing(manifest, submission.sealed, inventory, jobs)
     record = jobs.last("vectors")
     vectors = record.vectors if record is not None else None
     if inventory.sets:

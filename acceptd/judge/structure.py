@@ -81,20 +81,30 @@ def _facts(model: ModelSpec, facts: Facts, wire: Wire | None, policy: Policy) ->
         yield make("structure/overridable-initializer", "inspect", model.file, message, {"names": overridable[:8]})
 
 
+_REMOTE: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|[\\/]{2}|.*://", re.ASCII | re.DOTALL)
+"""A URI scheme (a drive letter is the shortest), ``//host``, UNC, a URL further in."""
+
+
+def refusal(location: str) -> str:
+    """Return the finding code for an external location that is no plain relative path; empty for one that is."""
+    if _REMOTE.match(location.lstrip()):
+        return "external-data/remote-location"
+    parts = location.split("/")
+    if location.startswith("/") or ".." in parts or "\\" in location or "\0" in location:
+        return "external-data/path-escape"
+    return "" if any(part not in {"", "."} for part in parts) else "external-data/path-escape"
+
+
 def resolve(model_file: str, location: str) -> str | None:
     """Return the bundle path that an external location means beside its model; None if it may leave the bundle.
 
-    Refused outright: absolute paths, ``..``, back slashes, NUL, drive letters, URLs. onnxruntime
-    resolves locations beside the real path of the model.
+    Refused outright is what :func:`refusal` names. onnxruntime resolves locations beside the real
+    path of the model.
     """
-    if not location or location.startswith("/") or any(mark in location for mark in ("\\", "\0", "://")):
-        return None
-    if len(location) > 1 and location[1] == ":" and location[0].isalpha():
-        return None
-    parts = [part for part in location.split("/") if part not in {"", "."}]
-    if not parts or ".." in parts:
+    if refusal(location):
         return None
     directory = model_file.rpartition("/")[0]
+    parts = [part for part in location.split("/") if part not in {"", "."}]
     return "/".join([*([directory] if directory else []), *parts])
 
 
@@ -111,7 +121,7 @@ def _external(model: ModelSpec, facts: Facts, sealed: Sealed, inventory: Invento
         path = resolve(model.file, one.location)
         start, span = one.offset or 0, one.length or 0
         if path is None:
-            yield make("external-data/path-escape", "inspect", where, f"location {one.location!r}", shows)
+            yield make(refusal(one.location), "inspect", where, f"location {one.location!r}", shows)
         elif path in forbidden:
             message = f"location {one.location!r} is a vector file, the manifest or a model"
             yield make("external-data/names-forbidden-file", "inspect", where, message, shows)

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from acceptd.evidence import Facts, JobRecord, Submission
+from acceptd.evidence import JobRecord, Sealed, Submission
 from acceptd.judge import (
+    assets,
     behaviour,
     cost,
     coverage,
@@ -137,7 +138,7 @@ def _before_run(
     if contract is None:
         code = "contract/missing" if policy.contracts.missing == "hold" else "contract/none"
         yield make(code, "judge", manifest.bundle.id, "no contract for this model")
-    facts = _facts(manifest, jobs)
+    facts = jobs.facts(manifest)
     for model in manifest.models:
         for finding in structure(model, jobs.last("inspect", model), policy, submission.sealed, inventory):
             told = not manifest.declared and finding.code == "structure/overridable-initializer"
@@ -148,7 +149,7 @@ def _before_run(
             yield from quantisation.quantisation(manifest, model, facts[model.name])
         if reduced is not None and model.name in facts:
             yield from target.unavailable(model, facts[model.name], reduced)
-    yield from coverage.uncovered(manifest, facts, submission.sealed)
+    yield from _beside_the_models(manifest, policy, submission.sealed, inventory, jobs)
     yield from interfaces.schema(manifest, contract, facts)
     yield from parity.goldens(manifest, inventory, policy)
     vectors = jobs.last("vectors")
@@ -157,9 +158,18 @@ def _before_run(
         yield from parity.capped(manifest, vectors.vectors, contract, policy)
 
 
-def _facts(manifest: Manifest, jobs: Jobs) -> dict[str, Facts]:
-    records = {model.name: jobs.last("inspect", model) for model in manifest.models}
-    return {name: one.facts for name, one in records.items() if one is not None and one.facts is not None}
+def _beside_the_models(
+    manifest: Manifest, policy: Policy, sealed: Sealed, inventory: Inventory, jobs: Jobs
+) -> Iterator[Finding]:
+    """Yield what is wrong with external data as a whole, and with files that no model reads."""
+    facts = jobs.facts(manifest)
+    record = jobs.last("assets")
+    found = record.assets if record is not None else None
+    yield from coverage.external_data(manifest, facts, sealed, policy, found)
+    task = coverage.owed(manifest, facts, sealed, inventory)
+    if task is not None:
+        yield from assets.undeclared(manifest, sealed, inventory, task)
+    yield from assets.found(record)
 
 
 def _manifest(
@@ -215,7 +225,7 @@ def _after_run(
     jobs = Jobs(tuple(submission.jobs))
     vectors_record = jobs.last("vectors")
     vectors = vectors_record.vectors if vectors_record is not None else None
-    facts = _facts(manifest, jobs)
+    facts = jobs.facts(manifest)
     for one in submission.jobs:
         if one.kind in {"run", "reference"}:
             yield from _run_ending(manifest, jobs, one)

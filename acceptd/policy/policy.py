@@ -53,6 +53,8 @@ class LimitsTable(Table):
     node_inputs: Number = 16_384
     nodes_per_layer: Number = 500
     repetitions: Number = 1_000_000_000
+    external_files: Number = 1_024
+    external_bytes: Bytes = 8 << 30
     wire_depth: Number = 100
     manifest_cpu_seconds: Seconds = 5
     unpack_cpu_seconds: Seconds = 300

@@ -2,12 +2,14 @@
 
 onnx and onnxruntime read these records differently (measured: offsets like ``1_6``, duplicate keys,
 ``data.bin\\0.safe``), so only the form that both read alike passes: each key once, exact decimal
-digits, a plain relative path to a sealed file beside or below the model.
+digits, a plain relative path to a sealed file beside or below the model. Keys and their meaning:
+onnx, docs/ExternalData.md.
 """
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -21,8 +23,10 @@ MAX_RECORDS: Final = 20_000
 MAX_FRAME_TEXT: Final = 5 << 20
 """Characters of records in one frame, below the 8 MiB that a frame may have."""
 _DIGITS: Final = re.compile(r"0|[1-9][0-9]{0,18}", re.ASCII)
-_DRIVE: Final = re.compile(r"[A-Za-z]:", re.ASCII)
-_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:", re.ASCII)
+_CHECKSUM: Final = re.compile(r"[0-9a-fA-F]{40}", re.ASCII)
+_REMOTE: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|[\\/]{2}|.*://", re.ASCII | re.DOTALL)
+"""A URI scheme (RFC 3986, 3.1), of which a drive letter is the shortest; ``//host``, UNC; a URL further in."""
+MODEL_SUFFIXES: Final = (".onnx", ".ort")
 _MEMORY_MARKER: Final = "_ORT_MEM_ADDR_"
 """onnxruntime's own marker (``*/_ORT_MEM_ADDR_/*``) for a tensor whose offset is an address in memory."""
 
@@ -36,6 +40,48 @@ class Bundle:
     present: frozenset[str]
     forbidden: frozenset[str]
 
+    @property
+    def guarded(self) -> frozenset[str]:
+        """The forbidden paths, folded."""
+        return frozenset(map(folded, (*self.forbidden, self.model, "bundle.toml")))
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """One tensor's record, judged. ``start`` to ``stop`` are its bytes of ``path``, where it is ``inside``.
+
+    ``checksum`` is the SHA-1 of the file that the record states, in lower case, or empty.
+    """
+
+    record: TensorRecord
+    name: str
+    place: str
+    model: str
+    location: str
+    path: str
+    offset: int | None
+    length: int | None
+    start: int
+    stop: int
+    inside: bool
+    checksum: str
+
+    def frame(self) -> dict[str, Any]:
+        """Return the ``External`` body."""
+        return {
+            "tensor": self.name,
+            "location": self.location,
+            "offset": self.offset,
+            "length": self.length,
+            "where": self.place,
+            "inside": self.inside,
+        }
+
+
+def folded(path: str) -> str:
+    """Return a path as file systems see it that ignore case and forms of Unicode."""
+    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", path).casefold())
+
 
 def resolve(location: str, bundle: Bundle) -> tuple[str, str, str]:
     """Return (path in the bundle, code, message); the code is empty when the location may be read. No I/O."""
@@ -43,20 +89,28 @@ def resolve(location: str, bundle: Bundle) -> tuple[str, str, str]:
         return "", "external-data/missing-location", "stored externally without a location"
     if _MEMORY_MARKER in location:
         return "", "external-data/memory-marker", "names a raw memory address"
-    if location.startswith(("//", "\\\\")) or (_SCHEME.match(location) and not _DRIVE.match(location)):
-        return "", "external-data/remote-location", "is a URL or a network path"
+    if _REMOTE.match(location.lstrip()):
+        return "", "external-data/remote-location", "is a URL, a network path or a drive"
     parts = location.split("/")
-    if location.startswith("/") or _DRIVE.match(location):
+    if location.startswith("/"):
         return "", "external-data/path-escape", "is an absolute path"
     if "\\" in location or "\0" in location:
         return "", "external-data/path-escape", "holds a backslash or NUL"
     if ".." in parts:
-        return "", "external-data/path-escape", "leads out of the model's directory"
+        return "", "external-data/path-escape", "holds `..`, which leads out of the model's directory or back in"
     base = bundle.model.rpartition("/")[0]
     inner = "/".join(part for part in parts if part not in {"", "."})
     path = f"{base}/{inner}" if base else inner
     if path in bundle.forbidden or path == bundle.model or path == "bundle.toml":
         return path, "external-data/names-forbidden-file", "is a golden vector, the manifest or a model"
+    if path not in bundle.files and folded(path) in bundle.guarded:
+        return (
+            path,
+            "external-data/names-forbidden-file",
+            "is another spelling of a vector, the manifest or a model",
+        )
+    if folded(path).endswith(MODEL_SUFFIXES):
+        return path, "external-data/names-forbidden-file", "has the name of a model file"
     if path not in bundle.files:
         return path, "external-data/missing-file", "is not in the bundle"
     if path not in bundle.present:
@@ -66,21 +120,21 @@ def resolve(location: str, bundle: Bundle) -> tuple[str, str, str]:
 
 def examine(
     records: list[TensorRecord], where: Mapping[int, str], bundle: Bundle, problems: Problems
-) -> list[dict[str, Any]]:
-    """Return the ``external`` list of the facts frame and add the problems. ``where`` maps offsets to places."""
-    out: list[dict[str, Any]] = []
+) -> list[Placed]:
+    """Return the records that a frame has room for, judged, and add the problems. ``where``: offset to place."""
+    out: list[Placed] = []
     text = 0
     for record in records:
         found = _examine(record, where[record.start], bundle, problems)
-        text += 100 + len(found["tensor"]) + len(found["location"]) + len(found["where"])
+        text += 100 + len(found.name) + len(found.location) + len(found.place)
         if len(out) < MAX_RECORDS and text <= MAX_FRAME_TEXT:
             out.append(found)
         else:
-            problems.add("external-data/too-many", found["where"], f"{len(records)} tensors have external data")
+            problems.add("external-data/too-many", found.place, f"{len(records)} tensors have external data")
     return out
 
 
-def _examine(record: TensorRecord, place: str, bundle: Bundle, problems: Problems) -> dict[str, Any]:
+def _examine(record: TensorRecord, place: str, bundle: Bundle, problems: Problems) -> Placed:
     values: dict[str, str] = {}
     inside = True
     name = clip(text_of(record.name), 256)
@@ -106,19 +160,30 @@ def _examine(record: TensorRecord, place: str, bundle: Bundle, problems: Problem
         inside = False
     offset = _number("offset", values, problem)
     length = _number("length", values, problem)
+    checksum = values.get("checksum", "")
+    if "checksum" in values and not _CHECKSUM.fullmatch(checksum):
+        problem("external-data/bad-checksum", f"checksum {checksum[:60]!r} is no SHA-1 in hexadecimal digits")
+        checksum = ""
     if record.dtype == STRING_TYPE:
         problem("external-data/string-tensor", "strings cannot be stored externally")
     inside = inside and _in_range(record, offset, length, bundle.files.get(path), problem)
     if length is None and inside and all(dim >= 0 for dim in record.dims):
         length = record.expected_bytes()  # what the runtime takes
-    return {
-        "tensor": name,
-        "location": location,
-        "offset": None if offset is None or offset < 0 else offset,
-        "length": None if length is None or length < 0 else length,
-        "where": place,
-        "inside": inside,
-    }
+    start = offset or 0
+    return Placed(
+        record=record,
+        name=name,
+        place=place,
+        model=bundle.model,
+        location=location,
+        path=path,
+        offset=None if offset is None or offset < 0 else offset,
+        length=None if length is None or length < 0 else length,
+        start=start,
+        stop=start + (length or 0),
+        inside=inside,
+        checksum=checksum.lower(),
+    )
 
 
 def _number(key: str, values: Mapping[str, str], problem: Any) -> int | None:

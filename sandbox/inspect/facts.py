@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from sandbox import wire
-from sandbox.inspect import counts, external, functions, modules, operators, payloads, scopes
+from sandbox.inspect import contents, counts, external, functions, modules, operators, scopes
 from sandbox.inspect.constants import Constants
 from sandbox.inspect.external import Bundle
 from sandbox.inspect.flow import Flow
@@ -54,14 +54,11 @@ def collect(
         where.setdefault(record.start, last)
     records = external.examine(walk.external, where, bundle, problems)
     weights = Weights()
-    for tensor, _ in walk.big:
-        weights.large(buf, tensor)
-    weights.external(walk.external, records, bundle, root)
+    read_bytes = contents.examine(buf, root, bundle.model, walk, records, weights, problems)
     counted = counts.count(model)
     constants = Constants(weights, problems)
     found = scopes.survey(model, constants, nested=bool(NESTED & counted.keys()), problems=problems)
     numbers = weights.finish(buf, walk.size, problems)
-    payloads.examine(model, buf, walk, problems)
     bodies, ending = functions.examine(found.main, found.bodies, limits["nodes"], problems)
     looks = Looks(problems, weights.integers)
     flow = Flow(model, found.functions, looks)
@@ -97,7 +94,8 @@ def collect(
         "initializer_bytes": walk.initializer_bytes,
         "functions": [functions.written(key) for key in list(found.functions)[:MAX_VALUES]],
         "function_facts": bodies[:MAX_VALUES],
-        "external": records,
+        "external": [record.frame() for record in records],
+        "read_bytes": read_bytes,
         "external_count": walk.external_count,
         "metadata_bytes": metadata,
         "module_scopes": modules.count(model.graph.node) if "Node.metadata_props" in counted else None,

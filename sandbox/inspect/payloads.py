@@ -1,96 +1,205 @@
-"""What begins like a program, an archive or a pickle where a model only has numbers and descriptions.
+"""Programs, archives, pickles, scripts and addresses, wherever they lie in a file: found by content, never opened.
 
-Only beginnings are looked at, so this costs nothing and is no scanner: it tells the payload that
-nobody took the trouble to disguise. Each mark is long enough that weights do not begin so by chance.
+Every byte is looked at, in weights too, because what is hidden there begins at any byte. A table of
+65,536 pairs of bytes marks where one of some hundred marks may begin (each has two neighbouring
+bytes at an even position), the four bytes there decide, then :mod:`sandbox.inspect.marks` looks
+for evidence. The cost does not depend on the number of marks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from sandbox import wire
-from sandbox.inspect.problems import Problems
-from sandbox.inspect.scopes import name_text
-from sandbox.wire_places import places
-from sandbox.wire_tensor import Buffer, TensorRecord, skip, varint
+import numpy as np
 
-HEAD: Final = 16
-MAX_TOLD: Final = 32
-_RAW_DATA: Final = 9
-_MARKS: Final = (
-    (b"\x7fELF", "an ELF program"),
-    (b"MZ\x90\x00\x03\x00\x00\x00", "a Windows program"),
-    (b"\xcf\xfa\xed\xfe\x07\x00\x00\x01", "a macOS program"),
-    (b"#!/", "a script"),
-    (b"PK\x03\x04", "a zip archive"),
-    (b"7z\xbc\xaf\x27\x1c", "a 7z archive"),
-    (b"\xfd7zXZ\x00", "an xz archive"),
-    (b"Rar!\x1a\x07", "a RAR archive"),
-    (b"f0VMR", "an ELF program in base64"),
-    (b"TVqQA", "a Windows program in base64"),
-    (b"UEsDB", "a zip archive in base64"),
-    (b"gASV", "a pickle in base64"),
-)
+from sandbox.inspect import marks
+from sandbox.inspect.bytes import Source
+from sandbox.inspect.marks import Hit, Peek
 
-_SYSTEMS: Final = frozenset({*range(14), 255})
-"""Where a gzip archive may say that it was made (RFC 1952, 2.3.1)."""
+BLOCK: Final = 64 << 10
+"""Pairs of bytes that are looked up at once: index and result stay in the processor's cache."""
+MAX_CANDIDATES: Final = 200_000
+"""Places of one file that are looked at closely; 1 GiB of random bytes has about 2,000."""
+MAX_HITS: Final = 256
+
+Look = Callable[[Peek, int], Hit | None]
+Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 
 
-def mark(head: bytes) -> str:
-    """Return what bytes begin like, or an empty string."""
-    for begin, what in _MARKS:
-        if head.startswith(begin):
-            return what
-    if head[:1] == b"\x80" and head[1:3] in {b"\x04\x95", b"\x05\x95"} and head[7:11] == bytes(4):
-        return "a pickle"  # PROTO 4 or 5, FRAME and its length, which is below 4 GiB
-    if (
-        head[:3] == b"\x1f\x8b\x08"
-        and len(head) > 9
-        and head[3] < 32
-        and head[8] in {0, 2, 4}
-        and head[9] in _SYSTEMS
+def _looks() -> dict[bytes, Look]:
+    """Return what the first four bytes of something lead to."""
+    table: dict[bytes, Look] = {
+        b"\x7fELF": marks.elf, b"PE\0\0": marks.pe, b"MZ\x90\0": marks.dos, b"\0asm": marks.wasm,
+        b"PK\x03\x04": marks.zip_member, b"7z\xbc\xaf": marks.seven_zip, b"\xfd7zX": marks.xz, b"Rar!": marks.rar,
+        b"usta": marks.tar, b"\x93NUM": marks.numpy_objects,
+    }  # fmt: skip
+    for mark in (
+        b"\xcf\xfa\xed\xfe",
+        b"\xce\xfa\xed\xfe",
+        b"\xfe\xed\xfa\xcf",
+        b"\xfe\xed\xfa\xce",
+        b"\xca\xfe\xba\xbe",
     ):
-        return "a gzip archive"
-    return ""
+        table[mark] = marks.macho
+    table |= {b"\x1f\x8b\x08" + bytes((flags,)): marks.gzip for flags in range(32)}
+    table |= {b"BZh" + bytes((level,)): marks.bzip2 for level in b"123456789"}
+    for opcode in b"}](c)NXU\x8a\x8cKJq":
+        for last in range(256):
+            table[bytes((0x80, 2, opcode, last))] = table[bytes((0x80, 3, opcode, last))] = marks.pickle
+    for last in range(256):
+        table[bytes((0x80, 4, 0x95, last))] = table[bytes((0x80, 5, 0x95, last))] = marks.pickle
+    for module in (
+        b"os\n", b"pos", b"nt\n", b"sub", b"bui", b"__b", b"sys", b"imp", b"shu", b"soc", b"pty", b"run", b"cod",
+        b"web", b"com", b"ope", b"fun", b"tor", b"num",
+    ):  # fmt: skip
+        table[b"c" + module] = table[b"i" + module] = marks.pickle_global
+    for name in (
+        b"os",
+        b"posix",
+        b"nt",
+        b"subprocess",
+        b"builtins",
+        b"__builtin__",
+        b"sys",
+        b"importlib",
+        b"shutil",
+    ):
+        table[b"\x8c" + bytes((len(name),)) + name[:2]] = marks.pickle_global
+    table |= {b"#!/" + bytes((letter,)): marks.shebang for letter in b"abcdefghijklmnopqrstuvwxyz"}
+    table |= {b"#! /": marks.shebang}
+    for mark in (b"os.s", b"os.p", b"subp", b"__im", b"/bin", b"/dev", b"<scr", b"powe", b"Powe", b"POWE"):
+        table[mark] = marks.code
+    table |= dict.fromkeys((b"http", b"ftp:", b"file", b"s3:/", b"gs:/"), marks.address)
+    for mark in (
+        b"f0VM", b"TVqQ", b"TVpQ", b"TVoA", b"UEsD", b"H4sI", b"gASV", b"gAWV", b"gAJ9", b"gAJj", b"gAJd", b"gANj",
+        b"gAN9", b"gANd", b"IyEv", b"/Td6",
+    ):  # fmt: skip
+        table[mark] = marks.base64_text
+    return table
 
 
-def examine(model: Any, buf: Buffer, walk: wire.Walk, problems: Problems) -> None:
-    """Add a problem for each metadata value, documentation and weight that begins like a payload."""
-    for place, head in _texts(model):
-        if what := mark(head):
-            problems.add("structure/payload", place, f"begins like {what}")
-    told: list[tuple[int, str]] = []
-    for tensor, _ in walk.big:
-        what = mark(_raw_head(buf, tensor))
-        if what and len(told) < MAX_TOLD:
-            told.append((tensor.start, what))
-    where = places(buf, walk.size, [start for start, _ in told]) if told else {}
-    for start, what in told:
-        problems.add("structure/payload", where[start], f"the values begin like {what}")
+LOOKS: Final = _looks()
+_PAIRS: Final = np.zeros(1 << 16, np.bool_)
+"""Whether two bytes are the first and second, or the second and third of a mark."""
+_FIRST: Final = np.zeros(1 << 16, np.bool_)
+_LAST: Final = np.zeros(1 << 16, np.bool_)
+for _mark in LOOKS:
+    _PAIRS[_mark[0] | _mark[1] << 8] = _PAIRS[_mark[1] | _mark[2] << 8] = True
+    _FIRST[_mark[0] | _mark[1] << 8] = _LAST[_mark[2] | _mark[3] << 8] = True
 
 
-def _texts(model: Any) -> Iterator[tuple[str, bytes]]:
-    yield "doc_string", name_text(model.doc_string[:HEAD]).encode()
-    yield "graph/doc_string", name_text(model.graph.doc_string[:HEAD]).encode()
-    for place, owner in (("metadata_props", model), ("graph/metadata_props", model.graph)):
-        for index, item in enumerate(owner.metadata_props):
-            yield f"{place}[{index}]", name_text(item.value[:HEAD]).encode()
-    for index, tensor in enumerate(model.graph.initializer):
-        if tensor.raw_data:  # the large ones are not in this copy
-            yield f"graph/initializer[{index}]", tensor.raw_data[:HEAD]
+def candidates(data: Bytes, index: Any, hit: Any) -> list[int]:
+    """Return the offsets in ``data`` where four bytes are a mark, in order.
+
+    ``index`` and ``hit`` are room for BLOCK entries, of intp and bool.
+    """
+    pairs = data[: len(data) & ~1].view(np.uint16)
+    found = []
+    for start in range(0, len(pairs), BLOCK):
+        part = pairs[start : start + BLOCK]
+        count = len(part)
+        np.copyto(index[:count], part)
+        if count % 8:
+            hit[count : count + 8 - count % 8] = False
+        _PAIRS.take(index[:count], out=hit[:count], mode="clip")
+        words = hit[: (count + 7) // 8 * 8]
+        rows = np.flatnonzero(words.view(np.uint64))
+        if len(rows):
+            row, column = np.nonzero(words.reshape(-1, 8)[rows])
+            found.append((rows[row] * 8 + column + start) * 2)
+    if not found:
+        return []
+    places = np.concatenate(found)
+    places = np.concatenate((places, places - 1))
+    places = places[(places >= 0) & (places + 4 <= len(data))]
+    for table, begin in ((_FIRST, 0), (_LAST, 2)):
+        pair = data[places + begin].astype(np.intp)
+        pair |= data[places + (begin + 1)].astype(np.intp) << 8
+        places = places[table.take(pair)]
+    raw = data.data
+    return sorted(at for at in set(places.tolist()) if bytes(raw[at : at + 4]) in LOOKS)
 
 
-def _raw_head(buf: Buffer, tensor: TensorRecord) -> bytes:
-    pos = tensor.start
-    while pos < tensor.stop:
-        tag, pos = varint(buf, pos, tensor.stop, _ignore)
-        if tag >> 3 == _RAW_DATA and tag & 7 == 2:
-            length, pos = varint(buf, pos, tensor.stop, _ignore)
-            return bytes(buf[pos : min(pos + length, pos + HEAD, tensor.stop)])
-        pos = skip(buf, tag & 7, pos, tensor.stop, _ignore)
-    return b""
+class Scanner:
+    """Watches one file's bytes for payloads; :attr:`hits` are in order of their offset.
+
+    ``ignored`` are codes of no interest in this file.
+    """
+
+    def __init__(self, source: Source, ignored: Iterable[str] = ()) -> None:
+        self.hits: list[Hit] = []
+        self.dropped = 0
+        self.candidates = 0
+        self._source = source
+        self._ignored = frozenset(ignored)
+        self._index = np.empty(BLOCK, np.intp)
+        self._hit = np.empty(BLOCK, np.bool_)
+        self._tail = b""
+        self._at = 0
+        self._block = memoryview(b"")
+        self._reached: dict[str, int] = {}
+
+    @property
+    def flooded(self) -> bool:
+        """Whether there were more marks than are looked at."""
+        return self.candidates > MAX_CANDIDATES
+
+    def peek(self, at: int, size: int) -> bytes:
+        """Return up to ``size`` bytes from ``at``, out of the block at hand where it has them."""
+        begin = at - self._at
+        if begin >= 0 and begin + size <= len(self._block):
+            return bytes(self._block[begin : begin + size])
+        return self._source.peek(at, min(size, self._source.size - at)) if at >= 0 else b""
+
+    def feed(self, at: int, block: memoryview) -> None:
+        """Look through the next block."""
+        self._at, self._block = at, block
+        if self._tail:
+            joint = self._tail + bytes(block[:3])
+            for start in range(len(joint) - 3):
+                if joint[start : start + 4] in LOOKS:
+                    self._look(at - len(self._tail) + start, LOOKS[joint[start : start + 4]])
+        data = np.frombuffer(block, np.uint8)
+        for start in candidates(data, self._index, self._hit):
+            self._look(at + start, LOOKS[bytes(block[start : start + 4])])
+        tail = bytes(block[-3:])
+        self._tail = (self._tail + tail)[-3:] if len(block) < 3 else tail
+
+    def end(self) -> None:
+        """Forget the last block."""
+        self._block = memoryview(b"")
+
+    def begins(self, at: int) -> None:
+        """Look at a place where something begins (a file, a tensor's values), for what shows only there."""
+        if self.candidates <= MAX_CANDIDATES:
+            for look in marks.BEGINNINGS:
+                self._take(look(self.peek, at))
+
+    def _look(self, at: int, look: Look) -> None:
+        self.candidates += 1
+        if self.candidates <= MAX_CANDIDATES:
+            self._take(look(self.peek, at))
+
+    def _take(self, hit: Hit | None) -> None:
+        # One archive has a mark for each member, one pickle for each global: what lies close is told once.
+        if hit is None or hit.code in self._ignored or any(hit.at == one.at for one in self.hits[-8:]):
+            return
+        near = hit.code in self._reached and hit.at < self._reached[hit.code]
+        self._reached[hit.code] = hit.at + NEAR[hit.code]
+        if near or len(self.hits) >= MAX_HITS:
+            self.dropped += 1
+        else:
+            self.hits.append(hit)
 
 
-def _ignore(_code: str, _offset: int, _message: str) -> None:
-    """Problems were noted by the walk already."""
+NEAR: Final = {
+    marks.PROGRAM: 0, marks.ARCHIVE: 1 << 20, marks.PICKLE: 64 << 10, marks.SCRIPT: 0, marks.ADDRESS: 0,
+}  # fmt: skip
+"""Bytes within which a second hit of one kind is taken for the same thing."""
+
+
+def words(hit: Hit, first: bytes, place: str = "") -> str:
+    """Return the message of a hit: what, where, the first bytes in hex, and the evidence."""
+    at = f"{place}, byte {hit.at}" if place else f"byte {hit.at}"
+    return f"{hit.what} at {at}, begins {first[:16].hex(' ')} ({hit.shows})"

@@ -1,29 +1,24 @@
 """Numbers of weights and constants: least, greatest, NaN and infinite, by element type; read once.
 
-Small tensors are taken from the parsed copy of the model, large ones from the mapped file, external ones from
-their files in pieces. No byte of a weight is read twice, however many tensors name it.
+Small tensors are taken from the parsed copy of the model; large and external ones come in pieces from the
+content pass (:mod:`sandbox.inspect.contents`), which reads no byte twice, however many tensors name it.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
 from sandbox.inspect import ranges
-from sandbox.inspect.external import Bundle, resolve
 from sandbox.inspect.problems import Problems
 from sandbox.inspect.ranges import Range
 from sandbox.messages import text_of
 from sandbox.wire_places import places
 from sandbox.wire_tensor import DTYPES, Buffer, TensorRecord, skip, varint
 
-PIECE: Final = 1 << 20
-"""Bytes that are looked at in one go: they stay in the processor's cache over all passes."""
 MAX_TOLD: Final = 12
 _RAW_DATA: Final = 9
 _PLAIN: Final = {4: "float32", 10: "float64"}
@@ -61,6 +56,29 @@ class _Total:
     range: Range = field(default_factory=Range)
 
 
+class Looking:
+    """Looks at one tensor's elements, piece by piece (a Watcher of :mod:`sandbox.inspect.bytes`)."""
+
+    def __init__(self, weights: Weights, dtype: str, name: str, total: _Total, at: int | str) -> None:
+        self.dtype, self.name, self.total, self.at = dtype, name, total, at
+        self.range = Range()
+        self.zero = self.minus = False
+        self.exact = dtype in {"int32", "int64", "uint32", "uint64"}
+        self._weights = weights
+
+    def feed(self, _at: int, piece: memoryview) -> None:
+        """Look at the next elements."""
+        self.range.add(ranges.look(self.dtype, piece))
+        if self.exact:
+            numbers = np.frombuffer(piece, ranges.INTEGERS[self.dtype])
+            self.zero = self.zero or not numbers.all()
+            self.minus = self.minus or (self.dtype[0] == "i" and bool((numbers == -1).any()))
+
+    def end(self) -> None:
+        """Put what was seen to the rest."""
+        self._weights.looked(self)
+
+
 class Weights:
     """Collects over all tensors of a model."""
 
@@ -92,45 +110,19 @@ class Weights:
         if width and len(raw) % width == 0:
             self._small.setdefault(dtype, []).append((raw, tensor, place))
 
-    def large(self, buf: Buffer, tensor: TensorRecord) -> None:
-        """Look through one large tensor in the mapped file."""
+    def watcher(
+        self, tensor: TensorRecord, name: str, at: int | str, size: int, *, again: bool = False
+    ) -> Looking | None:
+        """Count a large or external tensor of ``size`` bytes; return who looks at them, or None where nobody can.
+
+        ``at`` is its offset in the model file, or its place. ``again``: another tensor has the same bytes.
+        """
         dtype = DTYPES[tensor.dtype] if 0 < tensor.dtype < len(DTYPES) else ""
         total = self._total(dtype, tensor.elements if all(dim >= 0 for dim in tensor.dims) else 0)
-        start, stop = _values(buf, tensor)
-        if start == stop or not ranges.width(dtype) or (stop - start) % ranges.width(dtype):
-            return
-
-        def pieces() -> Iterator[memoryview]:
-            view = memoryview(buf)
-            try:
-                for at in range(start, stop, PIECE):
-                    yield view[at : min(at + PIECE, stop)]
-            finally:
-                view.release()
-
-        self._look(dtype, text_of(tensor.name), pieces(), total, tensor.start)
-
-    def external(
-        self, records: list[TensorRecord], found: list[dict[str, Any]], bundle: Bundle, root: Path
-    ) -> None:
-        """Look through external tensors that lie inside the bundle, each range of a file once."""
-        budget = dict(bundle.files)
-        seen: set[tuple[str, int, int]] = set()
-        for tensor, record in zip(records, found, strict=False):
-            if not record["inside"]:
-                continue
-            path = resolve(record["location"], bundle)[0]
-            start, length = record["offset"] or 0, record["length"] or 0
-            dtype = DTYPES[tensor.dtype] if 0 < tensor.dtype < len(DTYPES) else ""
-            total = self._total(dtype, tensor.elements)
-            if (path, start, length) in seen:
-                continue
-            seen.add((path, start, length))
-            width = ranges.width(dtype)
-            if not width or length % width or budget.get(path, 0) < length or not length:
-                continue
-            budget[path] -= length
-            self._look(dtype, record["tensor"], _read(root / path, start, length), total, record["where"])
+        width = ranges.width(dtype)
+        if again or not size or not width or size % width:
+            return None
+        return Looking(self, dtype, name, total, at)
 
     def finish(self, buf: Buffer, size: int, problems: Problems) -> list[dict[str, Any]]:
         """Add the problems and return the ``weights`` of the facts frame."""
@@ -161,20 +153,14 @@ class Weights:
                 if _faulty(one, len(raw) // (ranges.width(dtype) or 1)):
                     self._fault(place(), name_of(tensor), one, dtype)
 
-    def _look(self, dtype: str, name: str, pieces: Iterator[memoryview], total: _Total, at: int | str) -> None:
-        whole = Range()
-        zero = minus = False
-        exact = dtype in {"int32", "int64", "uint32", "uint64"}
-        for piece in pieces:
-            whole.add(ranges.look(dtype, piece))
-            if exact:
-                numbers = np.frombuffer(piece, ranges.INTEGERS[dtype])
-                zero = zero or not numbers.all()
-                minus = minus or (dtype[0] == "i" and bool((numbers == -1).any()))
-        total.read += 1
-        total.range.add(whole)
+    def looked(self, looking: Looking) -> None:
+        """Take what was seen of one tensor."""
+        whole, dtype, name = looking.range, looking.dtype, looking.name
+        zero, minus = looking.zero, looking.minus
+        looking.total.read += 1
+        looking.total.range.add(whole)
         if _faulty(whole, 2):
-            self._fault(at, name, whole, dtype)
+            self._fault(looking.at, name, whole, dtype)
         if dtype in ranges.INTEGERS and whole.least is not None and whole.greatest is not None:
             least, greatest = int(whole.least), int(whole.greatest)
             before = self.integers.get(name)
@@ -182,7 +168,7 @@ class Weights:
                 least, greatest = min(least, before.least), max(greatest, before.greatest)
                 zero, minus = zero or bool(before.zero), minus or bool(before.minus_one)
             self.integers[name] = IntegerFacts(least, greatest, zero or None, minus or None)
-            if exact and before is None:
+            if looking.exact and before is None:
                 self.integers[name] = IntegerFacts(least, greatest, zero, minus)
 
     def _total(self, dtype: str, elements: int, tensors: int = 1) -> _Total:
@@ -205,7 +191,7 @@ def _ignore(_code: str, _offset: int, _message: str) -> None:
     """Problems were noted by the walk already."""
 
 
-def _values(buf: Buffer, tensor: TensorRecord) -> tuple[int, int]:
+def values_at(buf: Buffer, tensor: TensorRecord) -> tuple[int, int]:
     """Return where the values of a tensor lie in the raw form; an empty range for other forms."""
     dtype = DTYPES[tensor.dtype] if 0 < tensor.dtype < len(DTYPES) else ""
     pos = tensor.start
@@ -217,24 +203,6 @@ def _values(buf: Buffer, tensor: TensorRecord) -> tuple[int, int]:
             return pos, min(pos + length, tensor.stop)
         pos = skip(buf, tag & 7, pos, tensor.stop, _ignore)
     return tensor.start, tensor.start
-
-
-def _read(path: Path, start: int, length: int) -> Iterator[memoryview]:
-    """Yield a range of a sealed file in pieces; a file that cannot be read ends it (the judge knows the sizes)."""
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    except OSError:
-        return
-    try:
-        at = start
-        while at < start + length:
-            piece = os.pread(fd, min(PIECE, start + length - at), at)
-            if not piece:
-                return
-            at += len(piece)
-            yield memoryview(piece)
-    finally:
-        os.close(fd)
 
 
 def warm() -> None:
