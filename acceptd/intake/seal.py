@@ -238,8 +238,7 @@ def _holes(fd: int, size: int) -> int:
     total = at = 0
     try:
         for _ in range(_MAX_HOLES):
-            hole = os.lseek(fd, at, os.SEEK_HOLE)
-            if hole >= size:
+            if at >= size or (hole := os.lseek(fd, at, os.SEEK_HOLE)) >= size:
                 break
             try:
                 at = min(os.lseek(fd, hole, os.SEEK_DATA), size)
