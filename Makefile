@@ -4,7 +4,7 @@ STATE ?=
 TESTS_FAST := tests/unit tests/property
 TESTS_REST := tests/cell tests/hostile tests/acceptance tests/crash
 
-.PHONY: setup demo test test-fast test-user soak-cell backend-cell lint format bench corpus backend-suite docs clean help
+.PHONY: setup demo test test-fast test-user soak-cell backend-cell fuzz lint format bench corpus backend-suite docs clean help
 
 help:  ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -e 's/:.*## /\t/' | expand -t 16
@@ -31,6 +31,11 @@ soak-cell: setup  ## 1,000 jobs in one cell, a third of them crashing, hanging o
 
 backend-cell: setup  ## every ONNX backend case through every job kind: no job may fail for want of a preloaded module
 	ACCEPTD_BACKEND_CASES=all $(PY) -m pytest -q tests/cell/test_backend_sample.py
+
+fuzz: setup  ## the parsers that meet hostile bytes first, a minute under coverage guidance; a finding is kept and ends it
+	$(PY) -m pip install -qq --disable-pip-version-check --require-hashes -r fuzz/requirements.lock
+	$(PY) -m fuzz.run wire --seconds $(or $(SECONDS),30)
+	$(PY) -m fuzz.run manifest --seconds $(or $(SECONDS),30)
 
 lint: setup  ## ruff (lint and format) and mypy --strict
 	.venv/bin/ruff check .

@@ -49,6 +49,11 @@ from sandbox.wire_text import PLAIN
 ORT_MARK: Final = b"ORTM"
 """FlatBuffers file identifier of the ORT format, at offset 4; onnxruntime guesses the parser by it."""
 SHORT: Final = 1 << 12
+TENSOR_FIELDS: Final = 24
+ENTRY_FIELDS: Final = 4
+"""What a tensor, and an entry of two texts, count as: the time that it takes to read one."""
+LONGEST_WAIT: Final = 63
+"""Nodes that are walked one by one after one that was not plain, doubled while they are not."""
 _NODE_ATTRIBUTES: Final = SLOT["Node.attribute"]
 
 
@@ -84,124 +89,140 @@ def _walk(buf: Buffer, size: int, depth_limit: int, result: Walk) -> None:  # on
     sparse = TABLES["SparseTensor"]
     stack: list[tuple[int, Table, int, int]] = []
     get = table.get
-    pos = begin = fields = seen = metadata = 0
-    messages = 0
+    pos = begin = fields = messages = seen = metadata = missed = wait = 0
     end = size
-    while True:
-        while pos < end:
-            here = pos
-            tag = buf[pos]
-            pos += 1
-            if tag > 0x7F:
-                tag, pos = tag_at(buf, here, end, note)
-            known = get(tag)
-            if known is None:
-                if tag == 0 and not stack:
-                    _trailing(buf, here, end)
-                pos = skip(buf, tag & 7, pos, end, note) if tag >> 3 else pos
-                result.unknown(NAME_OF[id(table)], tag, here, pos)
-                continue
-            fields += 1
-            if fields > most_fields:
-                flood(here)
-            operation, bit, child, slot = known
-            if bit:
-                if seen & bit:
-                    name = NAME_OF[id(table)]
-                    note("wire/duplicate-field", here, f"{FIELDS[name][tag >> 3][1]} of {name} stands twice")
-                seen |= bit
-            if operation <= LAST_LENGTH:
-                if operation == NODE and result.caching and len(stack) + 3 <= depth_limit:
-                    pos, nodes, attributes = take(buf, here, end, tag, seen_attributes)
-                    if nodes:
-                        counts[slot] += nodes
-                        counts[_NODE_ATTRIBUTES] += attributes
-                        fields += nodes * PLAIN_FIELDS
-                        messages += nodes + attributes
+    try:
+        while True:
+            while pos < end:
+                here = pos
+                tag = buf[pos]
+                pos += 1
+                if tag > 0x7F:
+                    tag, pos = tag_at(buf, here, end, note)
+                known = get(tag)
+                if known is None:
+                    if tag == 0 and not stack:
+                        _trailing(buf, here, end)
+                    pos = skip(buf, tag & 7, pos, end, note) if tag >> 3 else pos
+                    result.unknown(NAME_OF[id(table)], tag, here, pos)
+                    continue
+                fields += 1
+                if fields > most_fields:
+                    flood(here)
+                operation, bit, child, slot = known
+                if bit:
+                    if seen & bit:
+                        name = NAME_OF[id(table)]
+                        note("wire/duplicate-field", here, f"{FIELDS[name][tag >> 3][1]} of {name} stands twice")
+                    seen |= bit
+                if operation <= LAST_LENGTH:
+                    if operation == NODE and wait:
+                        wait -= 1
+                    elif operation == NODE and result.caching and len(stack) + 3 <= depth_limit:
+                        pos, nodes, attributes = take(buf, here, end, tag, seen_attributes)
+                        if nodes:
+                            missed = 0
+                            counts[slot] += nodes
+                            counts[_NODE_ATTRIBUTES] += attributes
+                            fields += nodes * PLAIN_FIELDS
+                            messages += nodes + attributes
+                            if messages > most_messages:
+                                flood(here)
+                            result.depth = max(result.depth, len(stack) + 2 + (attributes > 0))
+                            continue
+                        pos = here + 1
+                        missed = wait = min(2 * missed + 1, LONGEST_WAIT)
+                    if pos == end:
+                        raise MalformedError("wire/truncated", here, "the file or a message ends after a tag")
+                    stop = buf[pos]
+                    pos += 1
+                    if stop > 0x7F:
+                        stop, following = varint(buf, pos - 1, end, note)
+                        if following - pos > 4:
+                            raise MalformedError("wire/malformed", here, "a length of more than five bytes")
+                        pos = following
+                    stop += pos
+                    if stop > end:
+                        raise MalformedError(
+                            "wire/truncated", here, "a field reaches beyond the end of its message"
+                        )
+                    if operation == NAME:
+                        if stop - pos > SHORT or buf[pos:stop].translate(None, PLAIN):
+                            wire_text.name(buf, pos, stop, here, note)
+                    elif operation <= OPSET:
+                        messages += 1
+                        counts[slot] += 1
                         if messages > most_messages:
                             flood(here)
-                        result.depth = max(result.depth, len(stack) + 2 + (attributes > 0))
+                        depth = len(stack) + 2
+                        if depth > result.depth:
+                            _deeper(result, depth, depth_limit, here)
+                        if operation <= MESSAGE:
+                            if operation == ATTRIBUTE and stop - pos <= SMALL_ATTRIBUTE and result.caching:
+                                body = buf[pos:stop]
+                                if body in seen_attributes.bodies:
+                                    pos = stop
+                                    continue
+                                seen_attributes.add(body)
+                            if pos != stop:
+                                stack.append((end, table, seen, begin))
+                                end, table, seen, begin = stop, child, 0, pos
+                                get = table.get
+                            continue
+                        if operation == TENSOR:
+                            fields += TENSOR_FIELDS
+                            around = (
+                                None if table is sparse else (*((at[3], at[0]) for at in stack[1:]), (begin, end))
+                            )
+                            record = result.tensor(buf, pos, stop, around)
+                            if slot in INITIALIZERS:
+                                result.initializer_bytes += record.expected_bytes() or sum(
+                                    record.value_bytes.values()
+                                )
+                            if record.entry_count or record.metadata or record.segments:
+                                _deeper(result, max(result.depth, depth + 1), depth_limit, here)
+                        elif operation == ENTRY:
+                            fields += ENTRY_FIELDS
+                            result.entry(buf, slot, pos, stop)
+                        else:
+                            fields += ENTRY_FIELDS
+                            result.opset(buf, pos, stop)
+                    elif operation == DOC:
+                        metadata += stop - pos
+                        wire_text.free(buf, pos, stop, here, note)
+                    elif operation == PACKED_VARINT:
+                        packed(buf, pos, stop, note)
+                    elif (operation == PACKED32 and (stop - pos) & 3) or (
+                        operation == PACKED64 and (stop - pos) & 7
+                    ):
+                        raise MalformedError("wire/malformed", here, "packed numbers of a broken length")
+                    pos = stop
+                elif operation == VARINT:
+                    if pos < end and buf[pos] < 0x80:
+                        pos += 1
                         continue
-                    pos = here + 1
-                if pos == end:
-                    raise MalformedError("wire/truncated", here, "the file or a message ends after a tag")
-                stop = buf[pos]
-                pos += 1
-                if stop > 0x7F:
-                    stop, following = varint(buf, pos - 1, end, note)
-                    if following - pos > 4:
-                        raise MalformedError("wire/malformed", here, "a length of more than five bytes")
-                    pos = following
-                stop += pos
-                if stop > end:
-                    raise MalformedError("wire/truncated", here, "a field reaches beyond the end of its message")
-                if operation == NAME:
-                    if stop - pos > SHORT or buf[pos:stop].translate(None, PLAIN):
-                        wire_text.name(buf, pos, stop, here, note)
-                elif operation <= OPSET:
-                    messages += 1
-                    counts[slot] += 1
-                    if messages > most_messages:
-                        flood(here)
-                    depth = len(stack) + 2
-                    if depth > result.depth:
-                        _deeper(result, depth, depth_limit, here)
-                    if operation <= MESSAGE:
-                        if operation == ATTRIBUTE and stop - pos <= SMALL_ATTRIBUTE and result.caching:
-                            body = buf[pos:stop]
-                            if body in seen_attributes.bodies:
-                                pos = stop
-                                continue
-                            seen_attributes.add(body)
-                        if pos != stop:
-                            stack.append((end, table, seen, begin))
-                            end, table, seen, begin = stop, child, 0, pos
-                            get = table.get
-                        continue
-                    if operation == TENSOR:
-                        around = None if table is sparse else (*((at[3], at[0]) for at in stack[1:]), (begin, end))
-                        record = result.tensor(buf, pos, stop, around)
-                        if slot in INITIALIZERS:
-                            result.initializer_bytes += record.expected_bytes() or sum(record.value_bytes.values())
-                        if record.entry_count or record.metadata or record.segments:
-                            _deeper(result, max(result.depth, depth + 1), depth_limit, here)
-                    elif operation == ENTRY:
-                        result.entry(buf, slot, pos, stop)
+                    pos = varint(buf, pos, end, note)[1]
+                elif operation in {VARINT32, ENUM, IR}:
+                    value, pos = varint(buf, pos, end, note)
+                    if operation == IR:
+                        result.ir_version = signed(value)
                     else:
-                        result.opset(buf, pos, stop)
-                elif operation == DOC:
-                    metadata += stop - pos
-                    wire_text.free(buf, pos, stop, here, note)
-                elif operation == PACKED_VARINT:
-                    packed(buf, pos, stop, note)
-                elif (operation == PACKED32 and (stop - pos) & 3) or (operation == PACKED64 and (stop - pos) & 7):
-                    raise MalformedError("wire/malformed", here, "packed numbers of a broken length")
-                pos = stop
-            elif operation == VARINT:
-                if pos < end and buf[pos] < 0x80:
-                    pos += 1
-                    continue
-                pos = varint(buf, pos, end, note)[1]
-            elif operation in {VARINT32, ENUM, IR}:
-                value, pos = varint(buf, pos, end, note)
-                if operation == IR:
-                    result.ir_version = signed(value)
+                        narrow(value, operation, child, here, note)
+                elif operation == FIXED32:
+                    pos += 4
+                    if pos > end:
+                        raise MalformedError("wire/truncated", here, "the file or a message ends inside a number")
                 else:
-                    narrow(value, operation, child, here, note)
-            elif operation == FIXED32:
-                pos += 4
-                if pos > end:
-                    raise MalformedError("wire/truncated", here, "the file or a message ends inside a number")
-            else:
-                width = 4 if operation == RUN32 else 8 if operation == RUN64 else 0
-                pos = run(buf, buf[here:pos], width, here, end, note)[1]
-        if not stack:
-            break
-        end, table, seen, begin = stack.pop()
-        get = table.get
-    result.fields += fields
-    result.messages += messages
-    result.metadata_bytes += metadata
+                    width = 4 if operation == RUN32 else 8 if operation == RUN64 else 0
+                    pos = run(buf, buf[here:pos], width, here, end, note)[1]
+            if not stack:
+                break
+            end, table, seen, begin = stack.pop()
+            get = table.get
+    finally:
+        result.fields += fields
+        result.messages += messages
+        result.metadata_bytes += metadata
 
 
 def _trailing(buf: Buffer, start: int, end: int) -> None:

@@ -17,6 +17,8 @@ from sandbox.wire_tensor import Buffer, MalformedError, skip, varint
 MAX_LABEL: Final = 80
 MAX_STEPS: Final = 600_000
 """Fields that one descent looks at, well below a second; where a flood hides a place, its offset must do."""
+LABEL_STEPS: Final = 1000
+"""Fields of a message that are looked at for its name."""
 MAX_PLACE: Final = 600
 _MESSAGES: Final = frozenset(TABLES)
 _NAME_FIELDS: Final = {"Node": 4, "Tensor": 8, "Function": 1, "Attribute": 1, "ValueInfo": 1}
@@ -54,8 +56,10 @@ def _label(buf: Buffer, kind: str, start: int, stop: int) -> str:
     if wanted is None:
         return ""
     pos = start
+    left = LABEL_STEPS
     try:
-        while pos < stop:
+        while pos < stop and left:
+            left -= 1
             tag, pos = varint(buf, pos, stop, _ignore)
             if tag == wanted << 3 | 2:
                 length, pos = varint(buf, pos, stop, _ignore)
@@ -108,15 +112,21 @@ def _descend(
             raise MalformedError("wire/too-many-fields", pos, "a place behind a flood of fields")
         tag, pos = varint(buf, pos, stop, _ignore)
         number = tag >> 3
-        body = pos
-        if tag & 7 == 2:
-            length, body = varint(buf, pos, stop, _ignore)
-            following = body + length
-            if following > stop:
-                following = stop  # truncated: what can be read still names the place
-        else:
-            following = skip(buf, tag & 7, pos, stop, _ignore)
         field_kind, name, repeats = FIELDS[kind].get(number, ("bytes", f"field {number}", False))
+        body = pos
+        try:
+            if tag & 7 == 2:
+                length, body = varint(buf, pos, stop, _ignore)
+                following = body + length
+                if following > stop:
+                    following = stop  # truncated: what can be read still names the place
+            else:
+                following = skip(buf, tag & 7, pos, stop, _ignore)
+        except MalformedError:
+            # Nothing behind this field can be read; whatever is wanted there is named by it.
+            for offset in inside[at:]:
+                found[offset] = join(prefix, f"{name}, byte {offset}")
+            break
         index = counts.get(number, 0) if repeats else None
         counts[number] = counts.get(number, 0) + 1
         until = bisect_left(inside, following)

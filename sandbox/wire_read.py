@@ -60,7 +60,9 @@ def varint(buf: Buffer, pos: int, end: int, note: Note) -> tuple[int, int]:
         shift += 7
         if shift > 63:
             raise MalformedError("wire/malformed", start, "a number of more than ten bytes")
-    raise MalformedError("wire/truncated", start, "the file or a message ends inside a number")
+    # Where nothing follows a tag, the tag is the place: the number would stand in the next message.
+    at = start - 1 if start == end else start
+    raise MalformedError("wire/truncated", at, "the file or a message ends inside a number")
 
 
 def tag_at(buf: Buffer, pos: int, end: int, note: Note) -> tuple[int, int]:

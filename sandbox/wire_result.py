@@ -15,7 +15,7 @@ from sandbox.wire_tensor import BIG_VALUES, EXTERNAL, TensorRecord
 from sandbox.wire_text import MAX_NAME
 
 MAX_FIELDS: Final = 12_000_000
-"""Fields that the walk visits, runs of unpacked numbers counted once: about two seconds of CPU."""
+"""Fields that the walk visits, about three seconds of CPU: a run of unpacked numbers is one, a tensor is many."""
 MAX_MESSAGES: Final = 3_000_000
 """Messages; protobuf needs up to 270 bytes for an empty one (measured)."""
 MAX_EXTERNAL: Final = 20_001
@@ -23,6 +23,8 @@ MAX_EXTERNAL: Final = 20_001
 MAX_BIG: Final = 100_000
 MAX_OPSETS: Final = 1000
 MAX_PER_CODE: Final = 12
+MAX_NOTES: Final = 100_000
+"""Problems of one code, of which the walk ends: each costs as much as ten fields."""
 MAX_PROBLEMS: Final = 240
 """Below the 256 that the frame takes."""
 
@@ -94,6 +96,8 @@ class Walk:
         self.caching = False
         count = self.dropped.get(code, 0) + 1
         self.dropped[code] = count
+        if count > MAX_NOTES:
+            flood(offset)
         if count <= MAX_PER_CODE and len(self.notes) < MAX_PROBLEMS:
             self.notes.append((code, offset, message))
 

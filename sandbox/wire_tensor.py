@@ -39,6 +39,8 @@ STRING_TYPE: Final = 8
 EXTERNAL: Final = 1
 MAX_RANK: Final = 4096
 MAX_STEPS: Final = 12_000_000
+FLAT_STEPS: Final = 12
+"""What an entry in a tensor counts as."""
 MAX_ENTRIES: Final = 64
 """External data has four keys. Those beyond are counted, not kept."""
 MAX_ELEMENTS: Final = 2**63 - 1
@@ -160,6 +162,7 @@ def _payload(
     elif number == 13:
         texts, _ = flat(buf, "StringStringEntry", pos, stop, note, unknown)
         tensor.entry_count += 1
+        tensor.steps += FLAT_STEPS
         if tensor.entry_count <= MAX_ENTRIES:
             tensor.entries.append((_text(buf, texts.get(1), here, note), _text(buf, texts.get(2), here, note)))
         elif tensor.entry_count == MAX_ENTRIES + 1:
@@ -177,10 +180,12 @@ def _payload(
     elif number == 16:
         flat(buf, "StringStringEntry", pos, stop, note, unknown)
         tensor.metadata += 1
+        tensor.steps += FLAT_STEPS
         tensor.metadata_bytes += stop - pos
     else:
         flat(buf, "Segment", pos, stop, note, unknown)
         tensor.segments += 1
+        tensor.steps += FLAT_STEPS
 
 
 def _values(tensor: TensorRecord, number: int, size: int, count: int) -> None:
