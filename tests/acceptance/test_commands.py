@@ -167,3 +167,28 @@ def test_explain_suggests_what_was_meant() -> None:
     assert done.returncode == 2
     assert "external-data/path-escape" in done.stderr
     assert _acceptd("policy", "explain").returncode == 2
+
+
+def test_policy_check_tells_every_error_and_ends_with_two(tmp_path: Path) -> None:
+    path = tmp_path / "p.toml"
+    path.write_text('name = "p"\n\n[limits]\nnodez = 1\nfiles = "x"\n')
+    path.chmod(0o644)
+    done = _acceptd("policy", "check", str(path))
+    assert done.returncode == 2
+    assert [line for line in done.stdout.splitlines() if line.startswith(str(path))] == [
+        f"{path}:4: limits.nodez: [limits] has no key 'nodez'",
+        f"{path}:5: limits.files: is text, 'x'; a whole number is needed",
+    ]
+    said = json.loads(_acceptd("policy", "check", str(path), "--json").stdout)
+    assert [(one["line"], one["key"]) for one in said["troubles"]] == [(4, "limits.nodez"), (5, "limits.files")]
+    assert _acceptd("policy", "check", str(ROOT / "policies")).returncode == 0
+    assert _acceptd("policy", "check", str(tmp_path / "nowhere.toml")).returncode == 2
+
+
+def test_policy_diff_and_schema(tmp_path: Path) -> None:
+    assert (
+        "stricter manifest.inferred: hold \u2192 refuse" in _acceptd("policy", "diff", "default", "strict").stdout
+    )
+    schema = _acceptd("policy", "schema", "policy").stdout
+    assert schema == (ROOT / "docs" / "policy.schema.json").read_text()
+    assert _acceptd("policy", "schema", "moat").returncode == 2
