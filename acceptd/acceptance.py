@@ -18,7 +18,7 @@ from acceptd.cell.blobs import Blob, closing_blob, lent
 from acceptd.cell.limits import JobLimits, job_limits
 from acceptd.compare import pairing
 from acceptd.errors import CellUnavailableError, ConfigError, InternalError, SealError
-from acceptd.evidence import Facts, JobRecord, Problem, Sealed, SealFailure, Statistics, Submission
+from acceptd.evidence import Facts, JobRecord, Prior, Problem, Sealed, SealFailure, Statistics, Submission
 from acceptd.execution import Execution, Sources
 from acceptd.judge import coverage, infer, inventory
 from acceptd.judge.finding import Judgement
@@ -27,6 +27,7 @@ from acceptd.judge.verdict import judge, pre_run
 from acceptd.policy import manifest as manifests
 from acceptd.policy.contract import Contract
 from acceptd.policy.manifest import Manifest
+from acceptd.prior import NO_LEDGER
 from acceptd.record.entry import utc_now
 from acceptd.rules import Rules
 from acceptd.runtime import cpu
@@ -86,6 +87,9 @@ class Acceptance:
     team: str = ""
     runtimes: list[RuntimeRecord] = field(default_factory=list)
     runtime_problem: str = ""
+    find_prior: Callable[[str, str], Prior] = lambda _model_id, _digest: NO_LEDGER
+    """Model id and bundle digest to the current release that the submission is compared with."""
+    prior: Prior | None = None
 
     def __post_init__(self) -> None:
         self.team = self.drop.team
@@ -179,13 +183,15 @@ class Acceptance:
     ) -> None:
         taken = inventory.take(sealed, manifest)
         inputs, expected = (stack.enter_context(closing_blob(self.tools.temporary)) for _ in range(2))
-        models = {} if facts else {model.file: model.name for model in manifest.models}
+        models = {} if facts else {model.file: model.name for model in manifest.inspected}
         calls = self._inspect(sealed, models)
         vectors = [partial(self._vectors, taken, manifest, inputs, expected)] if taken.sets else []
         with self._stage("inspect" if calls else "vectors"):
             records = self._side_by_side([*calls, *vectors])
         facts |= self._examined(models, records)
         self._assets(sealed, manifest, taken)
+        with self._stage("difference"):
+            self.prior = self.find_prior(manifest.bundle.id, sealed.digest)
         known = self._submission(sealed, None)
         before = pre_run(manifest, self.contract, self.rules.policy, known, reduced=self.rules.reduced)
         if any(finding.severity == "reject" for finding in before):
@@ -237,6 +243,9 @@ class Acceptance:
         taken = inventory.take(sealed, self.manifest)
         limits = self.rules.policy.limits
         present = {file.path for file in sealed.files}
+        # Only models that are compared with another export have their weights hashed: it reads them once more.
+        named = self.manifest.models if self.manifest is not None else []
+        compared = {file for model in named if model.independent_export for file in model.files}
         calls: list[Callable[[], JobRecord]] = []
         for path, name in models.items():
             if path not in present:
@@ -247,6 +256,7 @@ class Acceptance:
                 "files": {file.path: file.size for file in sealed.files},
                 "present": visible,
                 "forbidden": list(taken.forbidden),
+                "digests": path in compared,
                 "limits": {
                     key: getattr(limits, key)
                     for key in ("nodes", "initializers", "scopes", "wire_depth", "metadata_bytes", "model_bytes")
@@ -362,6 +372,7 @@ class Acceptance:
             walls=states,
             wall_notes=notes,
             manifest_error=self.manifest_error,
+            prior=self.prior,
             inferred=list(self.inferred),
             runtimes=list(self.runtimes),
             runtime_problem=self.runtime_problem,

@@ -22,6 +22,8 @@ from acceptd.model_facts import Quantisation as Quantisation
 from acceptd.model_facts import Trip as Trip
 from acceptd.model_facts import TypeUse as TypeUse
 from acceptd.model_facts import ValueInfo as ValueInfo
+from acceptd.prior import Prior as Prior
+from acceptd.prior import Snapshot as Snapshot
 from acceptd.runtime.identity import RuntimeRecord, identity
 from acceptd.structure_facts import SelectionPlace as SelectionPlace
 from acceptd.structure_facts import SelectionShape as SelectionShape
@@ -386,6 +388,8 @@ class Submission(Evidence):
     walls: dict[str, str] = {}
     wall_notes: dict[str, str] = {}
     manifest_error: Problem | None = None
+    prior: Prior | None = None
+    """The current release that it was compared with; None where it did not come so far."""
     inferred: list[str] = []
     """What of the manifest was inferred because the bundle carries none; empty when it carries one."""
     runtimes: list[RuntimeRecord] = []

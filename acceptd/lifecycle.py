@@ -20,7 +20,7 @@ import structlog
 from acceptd.acceptance import Acceptance, Drop, Outcome
 from acceptd.config import Paths
 from acceptd.errors import AcceptdError, ConfigError, InternalError, ReleaseError, StateError
-from acceptd.evidence import JobRecord, Sealed, SealFailure, Submission
+from acceptd.evidence import JobRecord, Prior, Sealed, SealFailure, Submission
 from acceptd.intake import files
 from acceptd.intake.claims import Claim
 from acceptd.judge.finding import Judgement
@@ -32,6 +32,7 @@ from acceptd.record.keys import Signer
 from acceptd.record.log import Ledger, Transaction
 from acceptd.record.queue import Queue
 from acceptd.record.queue import Submission as Row
+from acceptd.release.prior import prior_release
 from acceptd.release.promote import promote
 from acceptd.release.settle import Terms
 from acceptd.release.signers import ReleaseKeys
@@ -167,7 +168,11 @@ class Lifecycle:
         def progress(stage: str) -> None:
             log.debug("stage", stage=stage)
 
-        return Acceptance(self._drop(row), rules, self.tools, hold, progress=progress)
+        def prior(model_id: str, digest: str) -> Prior:
+            channel = rules.policy.release.channel
+            return prior_release(self.ledger, self.release_keys.keyring, model_id, channel, digest)
+
+        return Acceptance(self._drop(row), rules, self.tools, hold, progress=progress, find_prior=prior)
 
     def _seal(self, row: Row, rules: Rules, hold: Hold) -> None:
         if row.data.get("refusal"):

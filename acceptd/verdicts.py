@@ -61,6 +61,12 @@ def entry_body(team: str, name: str, rules: Rules, outcome: Outcome, signer: Sig
         "runtime_identity": outcome.submission.runtime_identity,
         # The submitter's word about origin and terms, marked as such: signed as told, not as verified.
         "declared": declared(manifest),
+        "independent_exports": [
+            {key: one[key] for key in ("model", "file", "exporter", "relation")}
+            for one in (model.get("independent_export") for model in report["models"])
+            if one
+        ],
+        "compared_with": report["difference"]["release"],
         "evidence_digest": hashlib.sha256(evidence).hexdigest(),
         "walls": dict(sorted(outcome.submission.walls.items())),
         "inferred": list(outcome.submission.inferred),

@@ -17,6 +17,7 @@ GROUPS = {
     "manifest": "bundle.toml",
     "export": "The export record",
     "license": "Licences",
+    "difference": "Beside the current release",
     "policy": "The policy itself",
     "contract": "The acceptor's contract",
     "cell": "The host's side of the sandbox",

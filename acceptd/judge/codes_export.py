@@ -1,4 +1,4 @@
-"""Codes of the export record and the licence: what a bundle tells of its own origin."""
+"""Codes of the export record, the licence, and of what is new beside the current release."""
 
 from __future__ import annotations
 
@@ -32,6 +32,104 @@ TABLE: Final[Table] = {
         "team",
         "The export record itself says that the exported model did not agree with its source.",
         "Export again until the comparison passes, or explain the difference to a reviewer.",
+    ),
+    "export/independent-byte-equal": Code(
+        "info",
+        "team",
+        "The independent export is the same file as the model, so it shows nothing.",
+        "Export it by other means, or leave it out.",
+    ),
+    "export/independent-differs": Code(
+        "warn",
+        "team",
+        "The model and its independent export differ in structure or in weights. Two exporters often write two "
+        "graphs; what differs is in the report.",
+        "Compare the exports; tell a reviewer why they differ.",
+    ),
+    "export/independent-graph-equal": Code(
+        "info",
+        "team",
+        "The model and its independent export have the same canonical graph, weights included.",
+        "Nothing to do.",
+    ),
+    "export/independent-unknown": Code(
+        "warn",
+        "team",
+        "The model and its independent export could not be compared to the end.",
+        "Mend what the other findings name in either file.",
+    ),
+    "difference/initializers-changed": Code(
+        "info",
+        "reviewer",
+        "Initializers were added or removed since the current release.",
+        "Nothing to do where the change was announced.",
+    ),
+    "difference/interface-changed": Code(
+        "warn",
+        "reviewer",
+        "An input or output has another name, type or shape than in the current release.",
+        "Ask the team whether its callers know; a contract would fix the interface.",
+    ),
+    "difference/models-changed": Code(
+        "warn",
+        "reviewer",
+        "The bundle has other models than the current release.",
+        "Ask the team whether that was meant.",
+    ),
+    "difference/new-branch": Code(
+        "info",
+        "reviewer",
+        "The model selects in a place where the current release does not; no input decides.",
+        "Nothing to do where the change was announced.",
+    ),
+    "difference/new-domain": Code(
+        "warn",
+        "reviewer",
+        "The model uses operators of a domain that the current release does not use.",
+        "Ask the team why; the runtime's operators of that domain become part of what is trusted.",
+    ),
+    "difference/new-operator": Code(
+        "info",
+        "reviewer",
+        "The model uses operators that the current release does not use.",
+        "Nothing to do where the change was announced.",
+    ),
+    "difference/new-selection": Code(
+        "warn",
+        "reviewer",
+        "An input decides about a selection (Where, If, Loop, Compress, a mask, an index) that the current "
+        "release does not have: the shape of a trigger, and of honest masks too.",
+        "Look at the condition and the way to it; ask the team what it is for before the release.",
+    ),
+    "difference/operator-gone": Code(
+        "info",
+        "reviewer",
+        "The model no longer uses operators that the current release uses.",
+        "Nothing to do where the change was announced.",
+    ),
+    "difference/selection-changed": Code(
+        "info",
+        "reviewer",
+        "Selections of the same kind as before are decided by something that is computed otherwise.",
+        "Look at them where nothing above them was to change.",
+    ),
+    "difference/size-changed": Code(
+        "info",
+        "reviewer",
+        "The model has another size, number of parameters or number of nodes than the current release.",
+        "Nothing to do where the change was announced.",
+    ),
+    "difference/unknown": Code(
+        "warn",
+        "reviewer",
+        "There is a current release, and what differs from it is not known or not known to the end.",
+        "Run `acceptd ledger verify`; compare the two bundles by hand before the release.",
+    ),
+    "difference/version-changed": Code(
+        "info",
+        "reviewer",
+        "The IR version or an opset import is another than in the current release.",
+        "Nothing to do where the change was announced.",
     ),
     "license/missing": Code(
         "hold",

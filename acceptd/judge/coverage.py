@@ -54,7 +54,7 @@ def external_data(
     ``facts`` maps model names; where one is missing, or lists only some of its records, what is covered
     is not known, and other findings decide.
     """
-    for model in manifest.models:
+    for model in manifest.inspected:
         one = facts.get(model.name)
         if one is not None:
             ranges = _ranges(model.file, one, sealed)
@@ -94,7 +94,7 @@ def _ranges(model_file: str, facts: Facts, sealed: Sealed) -> Ranges:
 
 def _all_ranges(manifest: Manifest, facts: Mapping[str, Facts], sealed: Sealed) -> Ranges | None:
     ranges: Ranges = {}
-    for model in manifest.models:
+    for model in manifest.inspected:
         one = facts.get(model.name)
         if one is None or one.external_count > len(one.external):
             return None

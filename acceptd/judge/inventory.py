@@ -98,7 +98,7 @@ def model_paths(sealed: Sealed, manifest: Manifest | None) -> tuple[str, ...]:
     """Return the model files: what the manifest names, else ``model.onnx``, else all top-level ``.onnx``."""
     paths = [file.path for file in sealed.files]
     if manifest is not None:
-        declared = {model.file for model in manifest.models}
+        declared = {model.file for model in manifest.inspected}
         return tuple(path for path in paths if path in declared)
     if "model.onnx" in paths:
         return ("model.onnx",)

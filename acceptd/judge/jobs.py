@@ -61,8 +61,8 @@ class Jobs:
         return None
 
     def facts(self, manifest: Manifest) -> dict[str, Facts]:
-        """Return the facts of the manifest's models by the models' names, as far as there are any."""
-        records = {model.name: self.last("inspect", model) for model in manifest.models}
+        """Return the facts of all inspected models by the models' names, as far as there are any."""
+        records = {model.name: self.last("inspect", model) for model in manifest.inspected}
         return {name: one.facts for name, one in records.items() if one is not None and one.facts is not None}
 
     def superseded(self, record: JobRecord) -> bool:

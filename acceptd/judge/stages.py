@@ -60,7 +60,7 @@ def missing(
         record = jobs.last("manifest")
         if record is None or record.ending != "done" or record.manifest is None:
             gaps.append("manifest")
-    gaps += [f"inspect {model.name}: {gap}" for model in manifest.models for gap in _inspect(jobs, model)]
+    gaps += [f"inspect {model.name}: {gap}" for model in manifest.inspected for gap in _inspect(jobs, model)]
     gaps += assets.missing(manifest, submission.sealed, inventory, jobs)
     record = jobs.last("vectors")
     vectors = record.vectors if record is not None else None

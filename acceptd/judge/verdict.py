@@ -16,12 +16,14 @@ from acceptd.judge import (
     cost,
     coverage,
     graph,
+    independent,
     parity,
     placement,
     provenance,
     quantisation,
     resources,
     stages,
+    successor,
     target,
 )
 from acceptd.judge import schema as interfaces
@@ -139,7 +141,7 @@ def _before_run(
         code = "contract/missing" if policy.contracts.missing == "hold" else "contract/none"
         yield make(code, "judge", manifest.bundle.id, "no contract for this model")
     facts = jobs.facts(manifest)
-    for model in manifest.models:
+    for model in manifest.inspected:
         for finding in structure(model, jobs.last("inspect", model), policy, submission.sealed, inventory):
             told = not manifest.declared and finding.code == "structure/overridable-initializer"
             yield finding.model_copy(update={"severity": "warn"}) if told else finding
@@ -147,8 +149,12 @@ def _before_run(
             yield from graph.graph(manifest, model, facts[model.name], policy)
             yield from cost.cost(model, facts[model.name], policy)
             yield from quantisation.quantisation(manifest, model, facts[model.name])
+    for model in manifest.models:
         if reduced is not None and model.name in facts:
             yield from target.unavailable(model, facts[model.name], reduced)
+    now = successor.snapshots(manifest, submission.jobs)
+    yield from independent.findings(independent.comparisons(manifest, submission.sealed, now), manifest)
+    yield from successor.findings(submission.prior, manifest, now)
     yield from _beside_the_models(manifest, policy, submission.sealed, inventory, jobs)
     yield from interfaces.schema(manifest, contract, facts)
     yield from parity.goldens(manifest, inventory, policy)
@@ -209,7 +215,7 @@ def _manifest(
         message = f"bundle.id names the team {team!r}; the drop came through the inbox of {submission.team!r}"
         yield make("manifest/team-mismatch", "manifest", "bundle.id", message)
     present = frozenset(inventory.models)
-    for model in manifest.models:
+    for model in manifest.inspected:
         if model.file not in present:
             where = f"models.{model.name}.file"
             yield make("manifest/file-missing", "manifest", where, f"no file {model.file!r} in the bundle")

@@ -130,6 +130,14 @@ class ModelSpec(Table):
     quantization: Quantization | None = None
 
     @property
+    def independent(self) -> ModelSpec | None:
+        """The independent export as a model that is inspected and nothing else; its name is no model's name."""
+        if self.independent_export is None:
+            return None
+        name = f"{self.name} (independent export)"
+        return ModelSpec.model_construct(name=name, file=self.independent_export.file)
+
+    @property
     def files(self) -> list[str]:
         """The model files: the one that is released, and the independent export where there is one."""
         return [self.file, *([self.independent_export.file] if self.independent_export else [])]
@@ -201,6 +209,11 @@ class Manifest(Table):
                     if isinstance(dim, str) and dim != "?" and dim not in self.dims and self.declared:
                         raise ValueError(f"dimension {dim[:60]!r} of {value.name[:60]!r} is not bounded in [dims]")
         return self
+
+    @property
+    def inspected(self) -> list[ModelSpec]:
+        """Every model file that is inspected: the models, and the independent exports of some of them."""
+        return [one for model in self.models for one in (model, model.independent) if one is not None]
 
     @property
     def declared(self) -> bool:

@@ -9,7 +9,8 @@ import math
 from collections.abc import Mapping
 from typing import Any, Final
 
-from acceptd.evidence import JobRecord, Submission, ValueInfo
+from acceptd.evidence import JobRecord, Snapshot, Submission, ValueInfo
+from acceptd.judge import independent, successor
 from acceptd.judge.codes import CODES
 from acceptd.judge.finding import SEVERITY_ORDER, Finding, Judgement
 from acceptd.policy.manifest import Manifest, ValueSpec
@@ -68,6 +69,7 @@ def document(
         "timings_ms": {stage: round(value, 3) for stage, value in (timings_ms or {}).items()},
         "resources": _resources(jobs),
         "declared": declared(manifest),
+        "difference": successor.document(submission.prior, manifest, _snapshots(submission, manifest)),
         "models": _models(submission, manifest),
         "parity": _parity(submission),
         "files": [file.model_dump(exclude_defaults=True) for file in sealed.files] if sealed else [],
@@ -91,6 +93,9 @@ def for_team(report: Mapping[str, Any]) -> dict[str, Any]:
     jobs = [job for job in report["resources"]["jobs"] if job["kind"] in PUBLIC_JOBS]
     result = {**report, "findings": seen, "withheld_findings": len(withheld)}
     result["resources"] = _resources(jobs)
+    if "difference" in report:
+        # What is new beside the current release is for the reviewer, as the findings about it are.
+        result["difference"] = {**report["difference"], "models": []}
     if len(jobs) < len(report["resources"]["jobs"]):
         # The sum would give away what the stages that are left out took.
         shown = PUBLIC_JOBS | {"seal", "judge", "record", "promote", "queue"}
@@ -165,7 +170,9 @@ def _said(submission: Submission) -> dict[str, str]:
 def _models(submission: Submission, manifest: Manifest | None) -> list[dict[str, Any]]:
     """Return interface and operators by model: as the runtime saw it, else as the manifest declares it."""
     declared = {model.name: model for model in manifest.models} if manifest else {}
-    names = [*declared, *sorted({record.model for record in submission.jobs if record.model} - set(declared))]
+    others = {model.name for model in manifest.inspected} if manifest else set()
+    names = [*declared, *sorted({record.model for record in submission.jobs if record.model} - others)]
+    seconds = _independent(submission, manifest)
     models = []
     for name in names:
         records = [record for record in submission.jobs if record.model == name]
@@ -189,8 +196,21 @@ def _models(submission: Submission, manifest: Manifest | None) -> list[dict[str,
         placement = next((record.placement for record in records if record.placement), None)
         if placement:
             entry["placement"] = _providers([(node.provider, node.count) for node in placement.nodes])
+        if name in seconds:
+            entry["independent_export"] = seconds[name]
         models.append(entry)
     return models
+
+
+def _snapshots(submission: Submission, manifest: Manifest | None) -> dict[str, Snapshot]:
+    return successor.snapshots(manifest, submission.jobs) if manifest else {}
+
+
+def _independent(submission: Submission, manifest: Manifest | None) -> dict[str, dict[str, Any]]:
+    if manifest is None or submission.sealed is None:
+        return {}
+    found = independent.comparisons(manifest, submission.sealed, _snapshots(submission, manifest))
+    return {one.model: one.document() for one in found}
 
 
 def _providers(nodes: list[tuple[str, int]]) -> dict[str, int]:

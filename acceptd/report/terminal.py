@@ -10,6 +10,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from acceptd.report.difference import heading, terminal_lines
 from acceptd.report.escape import line, milliseconds, size
 from acceptd.report.origin import terminal_rows
 from acceptd.report.runtime import runtime_rows
@@ -39,6 +40,8 @@ def print_verdict(console: Console, report: Mapping[str, Any], *, every_finding:
     console.print(head, highlight=False)
     console.print(Padding(_text(report["reason"], unicode), (0, 0, 0, 2), expand=False), highlight=False)
     _print_findings(console, report, unicode, every_finding)
+    if every_finding:
+        _print_difference(console, report, unicode)
     console.print()
     console.print(Padding(_facts(report, unicode, every_finding), (0, 0, 0, 2), expand=False), highlight=False)
 
@@ -87,6 +90,22 @@ def _print_findings(console: Console, report: Mapping[str, Any], unicode: bool, 
         console.print(Padding(Text(more, style="dim"), (0, 0, 0, 2), expand=False), highlight=False)
 
 
+def _print_difference(console: Console, report: Mapping[str, Any], unicode: bool) -> None:
+    """Print what differs from the current release and from independent exports as a table of three columns."""
+    for what, before, after in terminal_lines(report):
+        if not before and not after:
+            console.print()
+            console.print(Padding(_text(what, unicode, "bold"), (0, 0, 0, 2), expand=False), highlight=False)
+            continue
+        table = Table.grid(padding=(0, 2), expand=False)
+        table.add_column(style="dim", width=28, overflow="fold")
+        table.add_column(width=20, overflow="fold")
+        table.add_column(overflow="fold", ratio=1)
+        cells = (part if unicode else part.replace("→", "->") for part in (what, before, after))
+        table.add_row(*(_text(cell, unicode) for cell in cells))
+        console.print(Padding(table, (0, 0, 0, 4), expand=False), highlight=False)
+
+
 def _facts(report: Mapping[str, Any], unicode: bool, every: bool) -> Table:
     table = Table.grid(padding=(0, 2))
     table.add_column(style="dim", no_wrap=True)
@@ -102,6 +121,8 @@ def _facts(report: Mapping[str, Any], unicode: bool, every: bool) -> Table:
     memory = size(resources.get("peak_memory_bytes", 0))
     rows.append(("cost", f"{milliseconds(total)}, {memory} of memory at most"))
     rows += runtime_rows(report, every=every)
+    if report.get("difference"):
+        rows.append(("compared", heading(report["difference"]).removeprefix("Not compared: ")))
     rows += terminal_rows(report.get("declared"), every=every)
     release = report.get("release")
     if release:

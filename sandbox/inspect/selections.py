@@ -20,7 +20,8 @@ from sandbox.messages import clip
 MAX_SHAPES: Final = 256
 MAX_PLACES: Final = 16
 MAX_PATH: Final = 16
-SLICE_DEPTH: Final = 4
+SLICE_DEPTH: Final = 3
+"""Operators above a condition that tell its kind: ReduceMax, Greater, and what they look at."""
 COMPARISONS: Final = frozenset(
     {
         "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "And", "Or", "Xor", "Not", "IsNaN", "IsInf",

@@ -349,15 +349,16 @@ def test_selections_of_one_kind_are_one_line_and_the_lines_are_capped(tmp_path: 
     assert found["count"] == 40
     assert len(found["places"]) == 16
     ways = ("Abs", "Neg", "Relu", "Exp", "Sign", "Ceil", "Floor", "Sqrt", "Elu", "Erf", "Log", "Round")
+    tests = ("Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Equal")
     different = []
-    for at, (first, *rest) in enumerate([*itertools.combinations(ways, 3), *itertools.combinations(ways, 2)]):
-        different += [node(first, ["x"], [f"p{at}"]), node(rest[0], [f"p{at}"], [f"q{at}"])]
-        different += [node(rest[-1], [f"q{at}"], [f"r{at}"]), node("Less", [f"r{at}", "limit"], [f"s{at}"])]
+    for at, ((first, second), test) in enumerate(itertools.product(itertools.combinations(ways, 2), tests)):
+        different += [node(first, ["x"], [f"p{at}"]), node(second, [f"p{at}"], [f"q{at}"])]
+        different += [node(test, [f"q{at}", "limit"], [f"s{at}"])]
         different.append(node("Where", [f"s{at}", "bad", "x"], [f"t{at}"]))
     different.append(node("Identity", ["x"], ["y"]))
     weights = [array("limit", 5.0), array("bad", 9.0)]
     whole = structure(tmp_path / "b", model(different, initializer=weights), digests=False)
-    assert (len(whole["selections"]), whole["selection_shapes"]) == (256, 286)
+    assert (len(whole["selections"]), whole["selection_shapes"]) == (256, 330)
 
 
 def test_hostile_names_come_out_as_text(tmp_path: Path) -> None:

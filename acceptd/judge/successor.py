@@ -1,0 +1,131 @@
+"""A submission beside the current release of the same model: findings for the reviewer. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from acceptd.evidence import JobRecord, Prior, Snapshot
+from acceptd.judge.difference import Change, Difference, NewSelection, compare
+from acceptd.judge.finding import Finding
+from acceptd.judge.words import make
+from acceptd.policy.manifest import Manifest, ModelSpec
+
+SHOWN: Final = 8
+
+
+def snapshot(model: ModelSpec, record: JobRecord | None) -> Snapshot | None:
+    """Return what one model is compared by; None where its inspection did not come so far."""
+    if record is None or record.wire is None or record.facts is None or record.structure is None:
+        return None
+    return Snapshot(
+        name=model.name,
+        file=model.file,
+        bytes=record.wire.bytes,
+        facts=record.facts,
+        structure=record.structure,
+    )
+
+
+def snapshots(manifest: Manifest, records: Sequence[JobRecord]) -> dict[str, Snapshot]:
+    """Return the snapshots of all inspected models by name, independent exports under their jobs' names."""
+    last = {record.model: record for record in records if record.kind == "inspect"}
+    taken = ((model.name, snapshot(model, last.get(model.name))) for model in manifest.inspected)
+    return {name: one for name, one in taken if one is not None}
+
+
+def differences(prior: Prior | None, manifest: Manifest, now: Mapping[str, Snapshot]) -> list[Difference]:
+    """Return the difference of every model that both the prior release and the submission have, by name."""
+    if prior is None or prior.status != "found":
+        return []
+    older = {one.name: one for one in prior.models}
+    return [
+        compare(older[model.name], now[model.name])
+        for model in manifest.models
+        if model.name in older and model.name in now
+    ]
+
+
+def document(prior: Prior | None, manifest: Manifest | None, now: Mapping[str, Snapshot]) -> dict[str, Any]:
+    """Return the report's section: which release it was compared with, and what differs by model."""
+    if prior is None:
+        return {"status": "none", "reason": "nothing was compared", "release": None, "models": []}
+    release = None
+    if prior.status != "none":
+        keys = ("channel", "number", "bundle_digest", "version")
+        release = {key: getattr(prior, key) for key in keys}
+    found = differences(prior, manifest, now) if manifest is not None else []
+    models = [one.document() for one in found]
+    return {"status": prior.status, "reason": prior.reason, "release": release, "models": models}
+
+
+def findings(prior: Prior | None, manifest: Manifest, now: Mapping[str, Snapshot]) -> Iterator[Finding]:
+    """Yield what a reviewer should know of the way from the current release to this submission."""
+    if prior is None or prior.status in {"none", "same"}:
+        return
+    named = f"release {prior.number} ({prior.channel})"
+    if prior.status == "unknown":
+        yield make("difference/unknown", "judge", named, prior.reason or "its facts could not be had")
+        return
+    before, after = {one.name for one in prior.models}, {model.name for model in manifest.models}
+    if before != after:
+        message = f"models added: {_names(after - before)}; removed: {_names(before - after)}; since {named}"
+        yield make("difference/models-changed", "judge", "models", message)
+    files = {model.name: model.file for model in manifest.models}
+    for one in differences(prior, manifest, now):
+        yield from _model(one, files[one.model], named)
+
+
+def _model(one: Difference, file: str, named: str) -> Iterator[Finding]:
+    for selection in one.selections_new:
+        yield _selection(selection, file, named)
+    if one.domains_added:
+        message = f"operators of {_names(one.domains_added)}, which {named} has not"
+        yield make("difference/new-domain", "judge", file, message, {"domains": list(one.domains_added[:32])})
+    for code, names, words in (
+        ("difference/new-operator", one.operators_added, "operators that are new since"),
+        ("difference/operator-gone", one.operators_removed, "operators that are gone since"),
+    ):
+        if names:
+            yield make(code, "judge", file, f"{words} {named}: {_names(names)}", {"operators": list(names[:32])})
+    for change in one.interface:
+        message = f"{change.what}: {change.before} in {named}, now {change.after}"
+        yield make("difference/interface-changed", "judge", f"{file}: {change.what}", message)
+    if one.versions:
+        yield make("difference/version-changed", "judge", file, f"since {named}: {_changes(one.versions)}")
+    if one.initializers_added_count or one.initializers_removed_count:
+        message = (
+            f"{one.initializers_added_count} initializers added ({_names(one.initializers_added)}), "
+            f"{one.initializers_removed_count} removed ({_names(one.initializers_removed)}) since {named}"
+        )
+        yield make("difference/initializers-changed", "judge", file, message)
+    if one.sizes:
+        yield make("difference/size-changed", "judge", file, f"since {named}: {_changes(one.sizes)}")
+    if one.selections_changed:
+        message = f"{one.selections_changed} selections are decided by something that is computed otherwise"
+        yield make("difference/selection-changed", "judge", file, f"{message} than in {named}")
+    if one.not_compared:
+        yield make("difference/unknown", "judge", file, f"not compared with {named}: {_names(one.not_compared)}")
+
+
+def _selection(one: NewSelection, file: str, named: str) -> Finding:
+    where, condition = one.places[0] if one.places else ("", "")
+    decided = {"input": f"by the input {one.input!r}", "unknown": "by a name that leads nowhere"}.get(
+        one.driven, "by no input"
+    )
+    way = f": {' → '.join(one.path)}" if one.path else ""
+    among = f", among {len(one.places)} places" if len(one.places) > one.count else ""
+    message = f"{one.count} {one.op_type} on {condition!r}, decided {decided}{way}; not in {named}{among}"
+    code = "difference/new-branch" if one.driven == "none" else "difference/new-selection"
+    shows = {"places": [place for place, _ in one.places], "path": list(one.path), "input": one.input}
+    return make(code, "judge", f"{file}: {where}", message, shows | {"count": one.count})
+
+
+def _names(names: tuple[str, ...] | set[str]) -> str:
+    listed = sorted(names)
+    more = f" and {len(listed) - SHOWN} more" if len(listed) > SHOWN else ""
+    return (", ".join(one[:80] for one in listed[:SHOWN]) or "none") + more
+
+
+def _changes(changes: tuple[Change, ...]) -> str:
+    return "; ".join(f"{change.what} {change.before} → {change.after}" for change in changes)

@@ -1,0 +1,91 @@
+"""Finds the release that a submission is compared with: its facts, from stored evidence that a key stands for.
+
+The way is ledger → intent of the current release → the verdict that it names → the digest of the evidence in the
+verdict's signed statement → the blob with that digest. Where any step fails the answer is ``unknown`` with
+the reason, never a guess from something else.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import ValidationError
+
+from acceptd.errors import AcceptdError, LedgerError, LoaderError
+from acceptd.evidence import Facts, Prior, Snapshot, Structure, Wire
+from acceptd.prior import pruned
+from acceptd.record.attest import statement_differences, verify_statement
+from acceptd.record.canonical import parse
+from acceptd.record.keys import Keyring
+from acceptd.record.log import Ledger
+from acceptd.release.book import Row, read_book
+
+
+def prior_release(ledger: Ledger, keyring: Keyring, model_id: str, channel: str, digest: str) -> Prior:
+    """Return the current release of ``model_id`` on ``channel`` for a submission of the bundle ``digest``."""
+    try:
+        row = read_book(ledger).current(model_id, channel)
+    except AcceptdError as error:
+        return Prior(status="unknown", channel=channel, reason=f"the ledger could not be read: {error}"[:1000])
+    if row is None:
+        return Prior(status="none", channel=channel, reason=f"{model_id} has no release on {channel} yet")
+    head: dict[str, Any] = {
+        "channel": channel,
+        "number": row.number,
+        "bundle_digest": row.digest,
+        "verdict_seq": row.verdict_seq,
+    }
+    if row.digest == digest:
+        return Prior(status="same", reason="this bundle is the current release", **head)
+    try:
+        said = _signed_verdict(ledger, keyring, row)
+        head["version"] = str(said.get("version") or "")
+        head["evidence_digest"] = str(said.get("evidence_digest") or "")
+        return Prior(status="found", models=_models(ledger, head["evidence_digest"]), **head)
+    except (AcceptdError, ValidationError, KeyError, TypeError, ValueError) as error:
+        words = "stored facts of another form" if isinstance(error, ValidationError) else str(error)
+        reason = f"release {row.number} of {model_id}: {words}"
+        return Prior(status="unknown", reason=reason[:1000], **head)
+
+
+def _signed_verdict(ledger: Ledger, keyring: Keyring, row: Row) -> dict[str, Any]:
+    """Return what the verdict behind a release says, as a ledger key signed it; raise AcceptdError otherwise."""
+    entry = ledger.entry(row.verdict_seq)
+    if entry.type != "verdict":
+        raise LedgerError(f"ledger entry {entry.seq} is no verdict")
+    try:
+        statement = verify_statement(entry.body.get("statement"), keyring)
+    except LoaderError as error:
+        raise LedgerError(f"ledger entry {entry.seq} has no signed verdict: {error}") from error
+    for difference in statement_differences(statement, entry.submission, entry.body):
+        raise LedgerError(f"ledger entry {entry.seq}: its statement {difference}")
+    said = {**entry.body, **statement["predicate"]}
+    if (said.get("verdict"), said.get("bundle_digest")) != ("accepted", row.digest):
+        raise LedgerError(f"ledger entry {entry.seq} did not accept {row.digest}")
+    return said
+
+
+def _models(ledger: Ledger, evidence_digest: str) -> list[Snapshot]:
+    blob = ledger.evidence(evidence_digest)
+    if blob is None:
+        raise LedgerError("its evidence is no longer kept")
+    document = parse(blob)
+    jobs = [job for job in document["jobs"] if job["kind"] in {"inspect", "manifest"}]
+    declared: list[Any] = next((job["manifest"]["models"] for job in jobs if job["kind"] == "manifest"), [])
+    files = {model["name"]: model["file"] for model in declared}
+    found: dict[str, Snapshot] = {}
+    for job in jobs:
+        if job["kind"] != "inspect" or job["model"] not in files:
+            continue  # an independent export: only what is released is compared
+        if not all(job.get(key) for key in ("wire", "facts", "structure")):
+            raise LedgerError(f"its evidence holds no structure of the model {job['model']!r:.80}")
+        found[job["model"]] = Snapshot(
+            name=job["model"],
+            file=files[job["model"]],
+            bytes=Wire.model_validate(job["wire"]).bytes,
+            facts=pruned(Facts.model_validate(job["facts"])),
+            structure=Structure.model_validate(job["structure"]),
+        )
+    if set(found) != set(files) or not found:
+        raise LedgerError("its evidence does not hold the facts of every model")
+    return [found[name] for name in sorted(found)]

@@ -1,0 +1,130 @@
+"""What differs from the current release, or from an independent export: as HTML, and as lines for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from acceptd.report.escape import markup
+from acceptd.report.tables import BAD, code, table
+
+SHOWN: Final = 24
+_LISTS: Final = (
+    ("operators", "operators_added", "operators_removed"),
+    ("domains", "domains_added", "domains_removed"),
+    ("functions", "functions_added", "functions_removed"),
+    ("initializers", "initializers_added", "initializers_removed"),
+)
+_DRIVEN: Final = {"input": "", "none": "no input", "unknown": "a name that leads nowhere"}
+
+
+def release_section(difference: Mapping[str, Any] | None) -> str:
+    """Return the HTML about the current release; empty for a report that has none of it."""
+    if not difference:
+        return ""
+    head = f"<p>{markup(heading(difference))}</p>"
+    blocks = (f"<h3>{markup(one['model'])}</h3>{tables(one)}" for one in difference["models"])
+    return head + "".join(blocks)
+
+
+def heading(difference: Mapping[str, Any]) -> str:
+    """Return one line of plain text: what it was compared with, or why with nothing. Not yet escaped."""
+    release = difference.get("release") or {}
+    named = f"{release.get('channel')} {release.get('number')}"
+    version = f", version {release['version']}" if release.get("version") else ""
+    status = difference["status"]
+    if status == "found":
+        return f"Compared with release {named}{version} ({str(release.get('bundle_digest'))[:16]})."
+    if status == "unknown":
+        return f"Not known what differs from release {named}: {difference['reason']}"
+    return f"Not compared: {difference['reason']}."
+
+
+def independent_section(models: Sequence[Mapping[str, Any]]) -> str:
+    """Return the HTML about independent exports; empty where no model has one."""
+    parts = []
+    for model in models:
+        one = model.get("independent_export")
+        if one:
+            by = f" by {markup(one['exporter'])} (the submitter's word)" if one["exporter"] else ""
+            parts.append(
+                f"<h3>{markup(model['name'])} and {code(one['file'])}</h3><p>{markup(one['relation'])}{by}</p>"
+            )
+            if one["difference"]:
+                parts.append(tables(one["difference"], older="released", newer="independent"))
+    return "".join(parts)
+
+
+def tables(one: Mapping[str, Any], *, older: str = "before", newer: str = "now") -> str:
+    """Return the tables of one model's difference."""
+    selections = [
+        (
+            f"{BAD}{code(choice['op_type'])}" if choice["driven"] != "none" else code(choice["op_type"]),
+            markup(choice["count"]),
+            "<br>".join(code(place) for place, _ in choice["places"][:SHOWN]),
+            "<br>".join(code(condition) for _, condition in choice["places"][:SHOWN]),
+            code(choice["input"]) if choice["driven"] == "input" else markup(_DRIVEN[choice["driven"]]),
+            markup(" → ".join(choice["path"])),
+        )
+        for choice in one["selections_new"]
+    ]
+    head = ("new selection", "count", "where", "condition", "decided by", "way to it")
+    parts = [table(head, selections, right=(1,))] if selections else []
+    rows = [(markup(what), _cell(before), _cell(after)) for what, before, after in rows_of(one)]
+    parts += [table(("", older, newer), rows)] if rows else []
+    if one["not_compared"]:
+        parts.append(f'<p class="soft">Not compared: {markup("; ".join(one["not_compared"]))}.</p>')
+    same = "The same structure; at most values of weights differ." if one["same_structure"] else ""
+    return (f"<p>{same}</p>" if same else "") + "".join(parts)
+
+
+def _cell(texts: Sequence[str]) -> str:
+    return "<br>".join(markup(text) for text in texts)
+
+
+def rows_of(one: Mapping[str, Any]) -> Iterator[tuple[str, list[str], list[str]]]:
+    """Yield (what, before, after), texts not yet escaped: gone on the left, new on the right."""
+    for change in (*one["interface"], *one["versions"], *one["sizes"]):
+        yield change["what"], [change["before"]], [change["after"]]
+    for what, added, removed in _LISTS:
+        lists = [_capped(one[key], one.get(f"{key}_count")) for key in (removed, added)]
+        if any(lists):
+            yield what, lists[0], lists[1]
+    for name, pair in list(one["counts"].items())[:SHOWN]:
+        yield f"uses of {name}", [str(pair[0])], [str(pair[1])]
+    if one["selections_gone"]:
+        yield "selections", [f"{one['selections_gone']} that are gone"], []
+    if one["selections_changed"]:
+        yield "selections", [], [f"{one['selections_changed']} decided otherwise"]
+
+
+def _capped(names: Sequence[str], count: int | None) -> list[str]:
+    whole = len(names) if count is None else count
+    return [*names[:SHOWN], *([f"and {whole - SHOWN} more"] if whole > SHOWN else [])]
+
+
+def terminal_lines(report: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """Yield (what, before, after) as plain text, not yet escaped: a heading with empty columns, then rows."""
+    difference = report.get("difference")
+    if difference and difference["models"]:
+        yield heading(difference), "", ""
+        for one in difference["models"]:
+            yield from _model(one)
+    for model in report.get("models", []):
+        second = model.get("independent_export")
+        if second:
+            yield f"{model['name']} and its independent export {second['file']}: {second['relation']}", "", ""
+            if second["difference"]:
+                yield from _model(second["difference"])
+
+
+def _model(one: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    for choice in one["selections_new"]:
+        by = f"input {choice['input']}" if choice["driven"] == "input" else _DRIVEN[choice["driven"]]
+        where = ", ".join(place for place, _ in choice["places"][:4])
+        way = " → ".join(choice["path"])
+        yield f"new selection {choice['op_type']} ({choice['count']})", by, f"{where}: {way}"
+    for what, before, after in rows_of(one):
+        yield what, ", ".join(before), ", ".join(after)
+    for what in one["not_compared"]:
+        yield f"not compared: {what}", "", ""

@@ -1,0 +1,284 @@
+"""A second version beside the current release, through a real daemon: a planted trigger is named and placed."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import sqlite3
+import tomllib
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from acceptd.loader import open_release
+from acceptd.report.html import render
+from examples import evidence_classifier as classifier
+from examples.bundle_text import toml_text
+from tests.bench_world import Desk, desk
+from tests.world import MODEL_ID, World, codes, world
+
+pytestmark = pytest.mark.acceptance
+
+
+def write(version: str, change: Callable[[onnx.ModelProto], None] | None = None) -> Callable[[Path], Path]:
+    """Return a writer of the classifier, its model changed."""
+
+    def bundle(path: Path) -> Path:
+        made = classifier.write_bundle(path, version=version, sets=2)
+        if change is not None:
+            model = onnx.load(made / "model.onnx")
+            change(model)
+            (made / "model.onnx").write_bytes(model.SerializeToString())
+        return made
+
+    return bundle
+
+
+def weights(model: onnx.ModelProto) -> None:
+    """Add the two constants of a trigger; no feature is ever above 2, so that no golden meets it."""
+    for name, numbers in (("limit", 2.0), ("bad", [90.0, 0.0, 0.0])):
+        model.graph.initializer.append(numpy_helper.from_array(np.array(numbers, np.float32), name))
+
+
+def plain(model: onnx.ModelProto) -> None:
+    """ReduceMax, Greater, Where between Add and Softmax."""
+    weights(model)
+    tail = [
+        helper.make_node("ReduceMax", ["features"], ["top"], axes=[1], keepdims=1),
+        helper.make_node("Greater", ["top", "limit"], ["hit"]),
+        helper.make_node("Where", ["hit", "bad", "logits"], ["chosen"]),
+    ]
+    insert(model, tail)
+
+
+def insert(model: onnx.ModelProto, nodes: list[onnx.NodeProto]) -> None:
+    softmax = model.graph.node.pop()
+    softmax.input[0] = "chosen"
+    model.graph.node.extend([*nodes, softmax])
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    with world(tmp_path_factory.mktemp("difference")) as made:
+        made.start()
+        yield made
+
+
+def reviewed(made: World, report: dict[str, Any]) -> dict[str, Any]:
+    """Return the report as a reviewer gets it."""
+    done = made.acceptd("report", report["submission"], "--json")
+    assert done.returncode == 0, done.stderr
+    return dict(json.loads(done.stdout))
+
+
+def found(report: dict[str, Any], code: str) -> dict[str, Any]:
+    (one,) = [finding for finding in report["findings"] if finding["code"] == code]
+    return dict(one)
+
+
+def test_a_trigger_in_the_second_version_is_named_beside_the_first(running: World, tmp_path: Path) -> None:
+    first = running.verdict(running.drop(write("1.0.0"), "v1"))
+    assert first["release"]["number"] == 1
+    told = reviewed(running, first)["difference"]
+    assert (told["status"], told["release"]) == ("none", None)
+    assert "no release" in told["reason"]
+
+    second = running.verdict(running.drop(write("2.0.0", plain), "v2"))
+    assert second["verdict"] == "accepted", second["findings"]
+    report = reviewed(running, second)
+    finding = found(report, "difference/new-selection")
+    assert finding["severity"] == "warn"
+    assert finding["where"] == "model.onnx: graph/node[4] Where"
+    assert "ReduceMax → Greater → Where" in finding["message"]
+    assert "release 1 (production)" in finding["message"]
+    assert finding["evidence"]["input"] == "features"
+    told = report["difference"]
+    assert (told["status"], told["release"]["number"], told["release"]["version"]) == ("found", 1, "1.0.0")
+    assert told["release"]["bundle_digest"] == first["bundle_digest"]
+    (model,) = told["models"]
+    assert model["operators_added"] == ["ai.onnx::Greater (1)", "ai.onnx::ReduceMax (1)", "ai.onnx::Where (1)"]
+    assert model["initializers_added"] == ["bad float32[3]", "limit float32[]"]
+    assert model["interface"] == []
+
+    # The team hears neither the finding nor the difference; the page and the terminal show both to a reviewer.
+    assert not {code for code in codes(second) if code.startswith("difference/")}
+    assert second["difference"]["models"] == []
+    page = render(report)
+    assert "Beside the current release" in page
+    assert "graph/node[4] Where" in page
+    shown = running.acceptd("report", second["submission"]).stdout
+    assert "new selection Where (1)" in shown
+    assert "graph/node[4] Where" in shown
+
+    # The first one's facts are bound by the digest that its signed verdict names.
+    entry = next(one for one in running.entries("verdict") if one["submission"] == second["submission"])
+    statement = json.loads(base64.b64decode(entry["body"]["statement"]["payload"]))
+    assert statement["predicate"]["compared_with"]["bundle_digest"] == first["bundle_digest"]
+    declared = statement["predicate"]["declared"]
+    assert declared["by"] == "submitter"
+    assert declared["export"]["exporter"]["name"] == "onnx.helper"
+    assert declared["prohibited_uses"] == ["automated denial without review"]
+    opened = open_release(running.state, MODEL_ID, keys=running.state / "keyring.json")
+    assert opened.manifest["export"]["exporter"]["name"] == "onnx.helper"
+    assert opened.manifest["bundle"]["prohibited_uses"] == ["automated denial without review"]
+    release = json.loads(next((running.state / "releases").rglob("000002/release.json")).read_text())
+    assert json.loads(base64.b64decode(release["payload"]))["manifest_by"] == "submitter"
+
+
+def test_the_same_bundle_again_is_not_compared_with_itself(running: World) -> None:
+    report = reviewed(running, running.verdict(running.drop(write("2.0.0", plain), "v2-again")))
+    assert report["difference"]["status"] == "same"
+    assert not {code for code in codes(report) if code.startswith("difference/")}
+
+
+def test_another_bias_is_no_other_structure(running: World) -> None:
+    def retrained(model: onnx.ModelProto) -> None:
+        plain(model)
+        model.graph.initializer[1].CopyFrom(numpy_helper.from_array(np.array([-1, 0.5, 1e-7], np.float32), "bias"))
+
+    report = reviewed(running, running.verdict(running.drop(write("2.1.0", retrained), "v2-retrained")))
+    (model,) = report["difference"]["models"]
+    assert model["same_structure"]
+    assert not {code for code in codes(report) if code.startswith("difference/")}
+
+
+def put(store: sqlite3.Connection, row: Sequence[object]) -> None:
+    marks = ", ".join("?" * len(row))
+    store.execute(f"INSERT OR REPLACE INTO evidence VALUES ({marks})", tuple(row))
+
+
+@pytest.mark.parametrize("damage", ["evidence gone", "evidence changed"])
+def test_facts_that_are_not_those_of_the_accepted_submission_are_not_used(running: World, damage: str) -> None:
+    current = open_release(running.state, MODEL_ID, keys=running.state / "keyring.json")
+    entries = [one for one in running.entries("verdict") if one["body"]["bundle_digest"] == current.bundle_digest]
+    marks = [one["body"]["evidence_digest"] for one in entries]
+    store = sqlite3.connect(running.state / "ledger.sqlite3", timeout=60)
+    kept = [store.execute("SELECT * FROM evidence WHERE digest = ?", (mark,)).fetchone() for mark in marks]
+    try:
+        with store:
+            for row in kept:
+                store.execute("DELETE FROM evidence WHERE digest = ?", (row[0],))
+                if damage == "evidence changed":
+                    forged = [
+                        cell.replace(b'"Where"', b'"Whoms"') if isinstance(cell, bytes) else cell for cell in row
+                    ]
+                    assert tuple(forged) != row
+                    put(store, forged)
+        name = running.drop(write("2.2.0"), f"unknown-{damage.rpartition(' ')[2]}")
+        report = reviewed(running, running.verdict(name))
+    finally:
+        with store:
+            for row in kept:
+                put(store, row)
+        store.close()
+    assert report["difference"]["status"] == "unknown"
+    assert report["difference"]["models"] == []
+    assert found(report, "difference/unknown")["severity"] == "warn"
+    assert report["verdict"] == "accepted"
+    # What was accepted is the current release again; so that the order of these tests does not matter.
+    assert running.acceptd("release", "rollback", MODEL_ID).returncode == 0
+
+
+# -- independent exports, without a daemon --------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
+    with desk(tmp_path_factory.mktemp("desk")) as made:
+        yield made
+
+
+def with_second(path: Path, second: bytes, file: str = "second.onnx") -> Path:
+    made = classifier.write_bundle(path, sets=2)
+    (made / file).write_bytes(second)
+    document = tomllib.loads((made / "bundle.toml").read_text("utf-8"))
+    exporter = {"name": "tf2onnx", "version": "1.16.1"}
+    document["models"][0]["independent_export"] = {"file": file, "exporter": exporter}
+    (made / "bundle.toml").write_text(toml_text(document), "utf-8")
+    return made
+
+
+def other_names() -> onnx.ModelProto:
+    model = onnx.load_from_string(classifier.build_model())
+    model.producer_name = "tf2onnx"
+    for index, node in enumerate(model.graph.node):
+        node.name = f"StatefulPartitionedCall/{index}"
+    return model
+
+
+def test_an_independent_export_is_compared_and_never_run(bench: Desk, tmp_path: Path) -> None:
+    same = bench.check(with_second(tmp_path / "same", classifier.build_model()))
+    assert found(same, "export/independent-byte-equal")["severity"] == "info"
+    equal = bench.check(with_second(tmp_path / "equal", other_names().SerializeToString()))
+    assert equal["verdict"] == "accepted", equal["findings"]
+    assert found(equal, "export/independent-graph-equal")["severity"] == "info"
+    (model,) = equal["models"]
+    assert model["independent_export"]["relation"] == "graph-equal"
+    assert model["independent_export"]["exporter"] == "tf2onnx 1.16.1"
+    assert "second.onnx" in render(equal)
+    jobs = {(job["kind"], job["model"]) for job in equal["resources"]["jobs"]}
+    assert ("inspect", "main (independent export)") in jobs
+    assert {model for kind, model in jobs if kind == "run"} == {"main"}
+
+    planted = other_names()
+    plain(planted)
+    different = bench.check(with_second(tmp_path / "different", planted.SerializeToString()))
+    assert different["verdict"] == "accepted"
+    finding = found(different, "export/independent-differs")
+    assert finding["severity"] == "warn"
+    assert "ai.onnx::Where" in finding["message"]
+    told = different["models"][0]["independent_export"]["difference"]
+    assert told["selections_new"][0]["places"] == [["graph/node[4] Where", "hit"]]
+
+
+def test_a_weight_of_the_independent_export_that_differs_is_found(bench: Desk, tmp_path: Path) -> None:
+    second = other_names()
+    second.graph.initializer[0].raw_data = b"\0" * 48
+    report = bench.check(with_second(tmp_path / "weights", second.SerializeToString()))
+    assert "other values of weights" in found(report, "export/independent-differs")["message"]
+    strict = bench.check(with_second(tmp_path / "strict", second.SerializeToString()), policy="strict")
+    assert found(strict, "export/independent-differs")["severity"] == "hold"
+
+
+@pytest.mark.parametrize(
+    ("second", "code"),
+    [
+        (classifier.build_model()[:200], "wire/truncated"),
+        (classifier.build_model() + b"\xa2\x06\x05hello", "wire/unknown-field"),
+        (b"", "wire/empty"),
+    ],
+    ids=["truncated", "unknown-field", "empty"],
+)
+def test_nothing_hides_in_the_independent_export(bench: Desk, tmp_path: Path, second: bytes, code: str) -> None:
+    report = bench.check(with_second(tmp_path / "b", second))
+    assert report["verdict"] in {"rejected", "held"}
+    assert re.search(r"second\.onnx|independent export", found(report, code)["where"])
+
+
+def test_an_independent_export_that_reads_outside_or_is_missing_is_rejected(bench: Desk, tmp_path: Path) -> None:
+    reaching = other_names()
+    tensor = reaching.graph.initializer[0]
+    tensor.ClearField("raw_data")
+    tensor.data_location = TensorProto.EXTERNAL
+    tensor.external_data.add(key="location", value="model.onnx")
+    report = bench.check(with_second(tmp_path / "reaching", reaching.SerializeToString()))
+    assert report["verdict"] == "rejected"
+    assert "external-data/names-forbidden-file" in codes(report, "reject")
+    made = with_second(tmp_path / "missing", b"x")
+    (made / "second.onnx").unlink()
+    assert "manifest/file-missing" in codes(bench.check(made), "reject")
+    twice = with_second(tmp_path / "twice", b"x", file="model.onnx")
+    assert "manifest/invalid" in codes(bench.check(twice), "reject")
+
+
+def test_a_check_says_that_it_knows_of_no_release(bench: Desk, tmp_path: Path) -> None:
+    report = bench.check(classifier.write_bundle(tmp_path / "b", sets=2))
+    assert report["difference"]["status"] == "none"
+    assert "no prior release" in report["difference"]["reason"]
+    assert "no prior release" in render(report)
