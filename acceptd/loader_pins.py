@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,41 +24,59 @@ from acceptd.runtime.pins import LIBRARY, Difference, basename, foreign, of_runt
 _MODULE: Final = "onnxruntime_pybind11_state"
 """The extension module that is onnxruntime in every wheel."""
 _GONE: Final = "(removed or replaced since it was mapped)"
+_LINE: Final = re.compile(rb"^[0-9a-f]+-[0-9a-f]+ ..x. [0-9a-f]+ [0-9a-f:]+ ([0-9]+) +(/[^\n]*)$", re.MULTILINE)
+Mappings = frozenset[tuple[str, int]]
+_KEPT: Final = 64
+_right: dict[Any, tuple[Mappings, Mapping[str, tuple[int, ...] | None]]] = {}
+"""Pins and runtime to the mappings and files that were found to be right."""
 
 
 def check(options: Options, runtime: Any) -> None:
     """Raise RuntimeMismatchError unless this process runs what the release pins; without pins, nothing.
 
     Call it once onnxruntime is imported, and again when a session exists: providers load their libraries late.
+    What was found right is looked at again only where mappings or files are others than then.
     """
-    one_distribution(os.path.dirname(os.path.dirname(os.path.realpath(runtime.__file__))))
-    if not options.libraries and not options.version:
-        return
-    found: Sequence[Library] = ()
     package = os.path.dirname(os.path.realpath(runtime.__file__))
-    extra: list[Difference] = []
-    if options.libraries:
-        stems = {stem(name) for name in options.libraries}
-        lent = _preloaded()
-
-        def wanted(path: str) -> bool:
-            name = basename(path)
-            return stem(name) in stems or name in lent or of_runtime(path, package)
-
-        found = mapped_here(wanted)
-        pinned = {*options.libraries.values(), *(one.sha256 for one in options.operators)}
-        for one in found:
-            if basename(one.path) in lent and one.sha256 not in pinned:
-                extra.append(Difference(LIBRARY, basename(one.path), "not-pinned", "", one.sha256))
-        if not any(_MODULE in basename(one.path) for one in found):
-            extra.append(Difference(LIBRARY, _MODULE, "not-mapped", "", ""))
-    pins = options.libraries | {one.name: one.sha256 for one in options.operators if options.libraries}
+    one_distribution(os.path.dirname(package))
     version = str(getattr(runtime, "__version__", ""))
-    found_all = (*foreign(pins, found, package, options.version, version), *extra)
-    if found_all:
-        more = f" (and {len(found_all) - 1} more)" if len(found_all) > 1 else ""
+    if not options.libraries:
+        _raise(foreign({}, (), package, options.version, version))
+        return
+    mappings = _mappings()
+    key = (frozenset(options.libraries.items()), options.version, version, package, _preloaded())
+    known = _right.get(key)
+    if known is not None and known[0] == mappings and known[1] == _stamps(known[1]):
+        return
+    stems = {stem(name) for name in options.libraries}
+    lent = _preloaded()
+
+    def wanted(path: str) -> bool:
+        name = basename(path)
+        return stem(name) in stems or name in lent or of_runtime(path, package)
+
+    stamps = _stamps(path for path, _ in mappings if wanted(path))
+    found = _hashed(mappings, wanted)
+    pinned = {*options.libraries.values(), *(one.sha256 for one in options.operators)}
+    extra = [
+        Difference(LIBRARY, basename(one.path), "not-pinned", "", one.sha256)
+        for one in found
+        if basename(one.path) in lent and one.sha256 not in pinned
+    ]
+    if not any(_MODULE in basename(one.path) for one in found):
+        extra.append(Difference(LIBRARY, _MODULE, "not-mapped", "", ""))
+    pins = options.libraries | {one.name: one.sha256 for one in options.operators}
+    _raise((*foreign(pins, found, package, options.version, version), *extra))
+    if len(_right) >= _KEPT:
+        _right.clear()
+    _right[key] = (mappings, stamps)
+
+
+def _raise(found: Sequence[Difference]) -> None:
+    if found:
+        more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
         raise RuntimeMismatchError(
-            f"this process does not run the runtime that was accepted: {found_all[0].sentence()}{more}"
+            f"this process does not run the runtime that was accepted: {found[0].sentence()}{more}"
         )
 
 
@@ -92,8 +111,12 @@ def mapped_here(wanted: Callable[[str], bool]) -> list[Library]:
 
     One whose file was removed or replaced since has no digest but words that equal none.
     """
+    return _hashed(_mappings(), wanted)
+
+
+def _hashed(mappings: Mappings, wanted: Callable[[str], bool]) -> list[Library]:
     found = []
-    for path, inode in sorted(_mappings()):
+    for path, inode in sorted(mappings):
         if not wanted(path):
             continue
         try:
@@ -105,20 +128,31 @@ def mapped_here(wanted: Callable[[str], bool]) -> list[Library]:
     return found
 
 
-def _mappings() -> Iterator[tuple[str, int]]:
-    """Yield (path, inode) of each executable file mapping (proc_pid_maps(5)), some more than once."""
+def _mappings() -> Mappings:
+    """Return (path, inode) of each executable file mapping (proc_pid_maps(5)); other lines have no path."""
     try:
         text = Path("/proc/self/maps").read_bytes()
     except OSError as error:
         raise RuntimeMismatchError("/proc/self/maps cannot be read: the pins cannot be checked here") from error
-    seen = set()
-    for line in os.fsdecode(text).splitlines():
-        fields = line.split(None, 5)
-        if len(fields) == 6 and "x" in fields[1] and fields[5].startswith("/"):
-            seen.add((fields[5].replace("\\012", "\n"), int(fields[4])))
-    yield from seen
+    return frozenset(
+        (os.fsdecode(path.replace(b"\\012", b"\n")), int(inode)) for inode, path in _LINE.findall(text)
+    )
 
 
+def _stamps(paths: Iterable[str]) -> dict[str, tuple[int, ...] | None]:
+    """Return what changes when a file does, by path; None: it is not there."""
+    found: dict[str, tuple[int, ...] | None] = {}
+    for path in paths:
+        try:
+            one = os.stat(path)
+        except OSError:
+            found[path] = None
+        else:
+            found[path] = (one.st_dev, one.st_ino, one.st_size, one.st_mtime_ns, one.st_ctime_ns)
+    return found
+
+
+@functools.cache
 def _preloaded() -> frozenset[str]:
     """Return the file names that LD_PRELOAD and LD_AUDIT named when this process was started (ld.so(8))."""
     try:

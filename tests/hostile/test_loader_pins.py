@@ -5,6 +5,7 @@ Each attack is a fresh interpreter with a planted copy of a real library, one by
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -17,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from acceptd import loader_pins
+from acceptd import loader_pins, loader_session
 from acceptd.errors import RuntimeMismatchError
 from acceptd.loader_options import Options
 from acceptd.release.model import OperatorLibrary, SessionOptions
@@ -230,3 +231,67 @@ def test_custom_operators_come_from_the_caller_and_have_the_accepted_bytes(pinne
         release.session(custom_operators=[tmp_path / "absent.so"])
     with pytest.raises(RuntimeMismatchError, match="accepted: none"):
         pinned.loose.open().session(custom_operators=[planted])
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A library of custom operators that registers none: its function is called, and that is what counts here."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no C compiler")
+    home = tmp_path_factory.mktemp("library")
+    (home / "x.c").write_text("void *RegisterCustomOps(void *options, const void *api) { return 0; }\n")
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", home / "libx.so", home / "x.c"], check=True)
+    return home / "libx.so"
+
+
+def digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_positive_control_accepted_custom_operators_are_loaded(pinned: Pinned, library: Path) -> None:
+    release = with_operators(pinned, "loaded", digest(library)).open()
+    session = release.session(custom_operators=[library])
+    assert session.run({"features": [[0.9, 0.8, 0.75, 0.1]]}).labels() == ["accept"]
+    assert str(library) in Path("/proc/self/maps").read_text()
+    assert session.runtime["options"]["custom_operators"] == [digest(library)]
+
+
+def test_custom_operators_that_are_swapped_while_they_load(
+    pinned: Pinned, library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = tmp_path / "libx.so"
+    shutil.copyfile(library, target)
+    release = with_operators(pinned, "swapped", digest(target)).open()
+    real = loader_session.register
+
+    def swapping(options: Any, paths: Any) -> None:
+        planted = tmp_path / "planted.so"
+        planted.write_bytes(library.read_bytes() + b"\0")
+        planted.replace(target)  # after it was hashed, before it is loaded
+        real(options, paths)
+
+    monkeypatch.setattr(loader_session, "register", swapping)
+    with pytest.raises(RuntimeMismatchError, match="changed while they were loaded"):
+        release.session(custom_operators=[target])
+
+
+def test_what_was_right_once_is_looked_at_again_when_a_file_changed(
+    pinned: Pinned, library: Path, tmp_path: Path
+) -> None:
+    """A long-lived process opens release after release: the second look is short, and not blind."""
+    copy = tmp_path / library.name
+    shutil.copyfile(library, copy)
+    body = f"""
+import ctypes
+attempt("before")
+ctypes.CDLL({str(copy)!r})
+attempt("mapped")
+with open({str(copy)!r}, "ab") as file:
+    file.write(b"x")
+attempt("changed")
+"""
+    options = SessionOptions(libraries=pinned.pins | {library.name: digest(copy)})
+    told = pinned.process(body, world=pinned.world("again", options))
+    assert (told["before"], told["mapped"]) == ("accept", "accept")
+    assert "libx.so has the SHA-256" in told["changed"]
