@@ -275,8 +275,9 @@ def numpy_objects(peek: Peek, at: int) -> Hit | None:
 
 def pickle(peek: Peek, at: int, *, beginning: bool = False) -> Hit | None:
     """Return a pickle of protocol 2 and later, which begins with its protocol."""
-    shows = pickles.evidence(peek(at, 512), beginning=beginning)
-    if not shows:
+    head = peek(at, 512)
+    shows = pickles.evidence(head, beginning=beginning)
+    if not shows and not pickles.walk(head).faulty:  # the walk came to the end of the head
         shows = pickles.evidence(peek(at, pickles.PREFIX), beginning=beginning)
     return Hit(PICKLE, at, "a pickle", shows) if shows else None
 
