@@ -118,7 +118,9 @@ class Cell:
             if kind not in self._seats:
                 self._seats[kind] = Seat(self._supplies.of(kind))
             seat = self._seats[kind]
-        return seat, seat.take()
+        parent, reason = seat.take()
+        self._tell(reason)
+        return seat, parent
 
     def _seat_for(self, profile: Profile | None) -> tuple[Seat, WarmParent] | JobRecord:
         """Return a parent for a job, or why this profile's runtime cannot be used here."""
@@ -132,7 +134,9 @@ class Cell:
             return refusal(OPERATORS if "custom_operators" in str(error) else "runtime", str(error))
 
     def _give_back(self, seat: Seat, parent: WarmParent, *, trouble: str, suspect: bool) -> None:
-        reason = seat.give_back(parent, trouble=trouble, suspect=suspect)
+        self._tell(seat.give_back(parent, trouble=trouble, suspect=suspect))
+
+    def _tell(self, reason: str) -> None:
         if reason:
             with self._lock:
                 self.replacements[reason.partition(":")[0]] += 1

@@ -24,18 +24,20 @@ class Seat:
         self.parent: WarmParent | None = None
         self.lock = threading.Lock()
 
-    def take(self) -> WarmParent:
+    def take(self) -> tuple[WarmParent, str]:
+        """Return a parent for a job, and why another one had to go first, or an empty string."""
+        reason = ""
         with self.lock:
             stale = self.parent
             if stale is not None and not stale.retired and not self.supply.sees_sealed(stale):
-                stale.retired = "sealed: the directory was made anew"
+                reason = stale.retired = "sealed: the directory was made anew"
                 if stale.running == 0:
                     stale.close()
             if self.parent is None or self.parent.retired:
                 self.parent = self.supply.take()
             self.parent.running += 1
             self.parent.jobs += 1
-            return self.parent
+            return self.parent, reason
 
     def give_back(self, parent: WarmParent, *, trouble: str, suspect: bool) -> str:
         """Take a parent back after a job; return why it is replaced, or an empty string.

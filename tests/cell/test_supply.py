@@ -12,7 +12,7 @@ from acceptd.cell import seat as seat_module
 from acceptd.cell.client import Cell
 from acceptd.cell.limits import job_limits
 from acceptd.cell.supply import Kind, Supplies, WarmParent
-from acceptd.errors import CellUnavailableError
+from acceptd.errors import CellUnavailableError, StateError
 from acceptd.evidence import JobRecord
 from acceptd.policy.policy import LimitsTable, Policy
 
@@ -136,3 +136,30 @@ def test_a_parent_leaves_no_descriptor_behind(sealed: Path) -> None:
         with Cell(sealed, testing=True) as cell:
             run(cell)
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_parents_that_still_see_a_sealed_directory_that_was_made_anew_are_replaced(
+    tmp_path: Path, reasons: list[str]
+) -> None:
+    area = tmp_path / "sealed"
+
+    def fill(text: str) -> None:
+        (area / "mine").mkdir(parents=True)
+        area.chmod(0o755)
+        (area / "mine" / "model.onnx").write_text(text)
+
+    fill("old")
+    with Cell(area, spare=True, testing=True, on_replaced=reasons.append) as cell:
+        first = run(cell)
+        parent = parent_of(cell)
+        spare = cell._supplies.of(Kind())._upcoming[0].result()
+        area.rename(tmp_path / "away")
+        with pytest.raises(StateError, match="init"):
+            run(cell)
+        fill("new")
+        second = run(cell)
+        assert [one.notes[0].facts["text"] for one in (first, second)] == ["old", "new"]
+        assert run(cell).parent == second.parent
+        assert not alive(parent)
+        assert not alive(spare), "what stood ready saw the old one too"
+        assert reasons == ["sealed: the directory was made anew"]

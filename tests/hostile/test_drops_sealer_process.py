@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import acceptd
-from acceptd.errors import SealError, StateError
+from acceptd.errors import GivenUpError, SealError, StateError
 from acceptd.intake import client as module
 from acceptd.intake.client import SealerClient, seal_in_process
 from acceptd.intake.seal import seal_directory
@@ -85,9 +85,9 @@ def test_a_drop_that_hangs_holds_up_no_other(drop: Path, tmp_path: Path, monkeyp
         asked = threading.Event()
         real = module._Child.ask
 
-        def ask(child: module._Child, order: dict[str, Any], deadline: float) -> dict[str, Any]:
+        def ask(child: module._Child, order: dict[str, Any], *rest: Any) -> dict[str, Any]:
             asked.set()
-            return real(child, order, deadline)
+            return real(child, order, *rest)
 
         monkeypatch.setattr(module._Child, "ask", ask)
         errors: list[Exception] = []
@@ -160,3 +160,33 @@ def test_a_closed_client_says_so(drop: Path, tmp_path: Path) -> None:
 
 def test_one_shot(drop: Path, tmp_path: Path) -> None:
     assert seal_in_process(drop, tmp_path / "target", LIMITS).total_bytes == 111
+
+
+def test_a_sealing_that_hangs_is_killed_when_it_is_cancelled(drop: Path, tmp_path: Path) -> None:
+    target = tmp_path / "sealed"
+    target.mkdir()
+    with SealerClient() as client:
+        pid = stop_child(client)
+        asked: list[bool] = []
+
+        def cancelled() -> bool:
+            asked.append(True)
+            return len(asked) > 1
+
+        with pytest.raises(GivenUpError):
+            client.seal(drop, target / "bundle", LIMITS, cancelled=cancelled)
+        assert len(asked) == 2
+        assert not list(target.iterdir())
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+        # The next one is sealed by a fresh process.
+        assert client.seal(drop, target / "bundle", LIMITS, cancelled=lambda: False).digest
+
+
+def test_an_archive_that_hangs_is_killed_when_it_is_cancelled(tmp_path: Path) -> None:
+    (tmp_path / "x.tar").write_bytes(b"tar")
+    with SealerClient() as client:
+        stop_child(client)
+        with pytest.raises(GivenUpError):
+            client.copy_archive(tmp_path / "x.tar", tmp_path / "three", LIMITS, "tar", cancelled=lambda: True)
+    assert [item.name for item in tmp_path.iterdir()] == ["x.tar"]
