@@ -111,7 +111,7 @@ def private_root(staging: str, files: list[tuple[str, str]], *, proc_fd: bool = 
     Args:
         staging: an empty directory of the outer root to mount on.
         files: (path inside, beginning with a slash; path in the outer root). Sources lie on
-            read-only mounts, and a bind inherits that.
+            read-only mounts, and a bind inherits that. A source may be a directory.
         proc_fd: bind the caller's own ``/proc/self/fd``, and nothing else of /proc. What a magic link there
             leads to is still held by Landlock and by seccomp (openat reads only).
     """
@@ -135,7 +135,10 @@ def private_root(staging: str, files: list[tuple[str, str]], *, proc_fd: bool = 
             if folder not in made:
                 os.mkdir(folder, 0o755)
                 made.add(folder)
-        os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW, 0o444))
+        if os.path.isdir(source):
+            os.mkdir(target, 0o755)
+        else:
+            os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW, 0o444))
         _mount(source, target, None, _MS_BIND)
     if proc_fd:
         target = f"{staging}/proc/self/fd"

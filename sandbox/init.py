@@ -113,8 +113,18 @@ def arrange_descriptors(received: list[int]) -> None:
     confine.close_from(JOB_FD + len(high))
 
 
-def run_as_pid1(init_end: int, job_end: int, baseline: Baseline, uid: int, gid: int, staging: str) -> NoReturn:
+def run_as_pid1(
+    init_end: int,
+    job_end: int,
+    baseline: Baseline,
+    uid: int,
+    gid: int,
+    staging: str,
+    visible: tuple[str, ...] = (),
+) -> NoReturn:
     """Everything after the clone, in the child. Never returns.
+
+    ``visible`` are libraries of the profile's provider that a job's root shows at their own paths.
 
     Each of the two processes keeps one socket, on which the parent will pass it what is its own: pid 1
     the status pipe, pid 2 the job's socket, stderr and blobs. Until then neither knows of a submission.
@@ -129,7 +139,7 @@ def run_as_pid1(init_end: int, job_end: int, baseline: Baseline, uid: int, gid: 
             received = _receive(_keep_only(job_end))
             if received:
                 arrange_descriptors(received)
-                code = _job(_read_order(), baseline, staging)
+                code = _job(_read_order(), baseline, staging, visible)
         else:
             code = _reap(child, _keep_only(init_end))
     except BaseException as error:  # noqa: BLE001 - last resort of a process that must not return into the parent's loop
@@ -139,7 +149,9 @@ def run_as_pid1(init_end: int, job_end: int, baseline: Baseline, uid: int, gid: 
         os._exit(code)
 
 
-def _build_room(order: dict[str, Any], staging: str) -> tuple[dict[str, str], dict[str, str]]:
+def _build_room(
+    order: dict[str, Any], staging: str, visible: tuple[str, ...]
+) -> tuple[dict[str, str], dict[str, str]]:
     """Pivot into the private root. pid 2 does it, so that ``/proc/self/fd`` is its own; pid 1 moves along."""
     off = set(order.get("walls_off", ()))  # only the matrix tests of the cell send this
     states = {"namespaces": "enforced", "network": "enforced"}
@@ -149,6 +161,7 @@ def _build_room(order: dict[str, Any], staging: str) -> tuple[dict[str, str], di
     except OSError as error:  # a /proc/sys that is read-only on some hosts; seccomp still kills at unshare
         notes["namespaces"] = messages.clip(f"further user namespaces are not forbidden: {error}", 200)
     files = [(messages.MODEL_DIR + "/" + inside, source) for inside, source in order["files"]]
+    files += [(path, path) for path in visible]
     try:
         if "root" in off:
             raise OSError(0, "switched off")
@@ -182,7 +195,13 @@ def _reap(child: int, end: int) -> int:
     return 0
 
 
-def _confine_self(order: dict[str, Any], baseline: Baseline, states: dict[str, str], notes: dict[str, str]) -> int:
+def _confine_self(
+    order: dict[str, Any],
+    baseline: Baseline,
+    states: dict[str, str],
+    notes: dict[str, str],
+    visible: tuple[str, ...],
+) -> int:
     off = set(order.get("walls_off", ()))
     limits = messages.Limits(**order["limits"])
     abi = 0
@@ -208,6 +227,9 @@ def _confine_self(order: dict[str, Any], baseline: Baseline, states: dict[str, s
         states["rlimits"] = "enforced"
     if wall("landlock"):
         readable = [messages.MODEL_DIR] if order["files"] and states.get("root") == "enforced" else []
+        if states.get("root") == "enforced":
+            # Their directory, which holds nothing else here: OpenVINO finds its parsers by listing it.
+            readable += {path if os.path.isdir(path) else os.path.dirname(path) for path in visible}
         try:
             abi = confine.landlock(readable)
             states["landlock"] = "enforced"
@@ -226,13 +248,13 @@ def _confine_self(order: dict[str, Any], baseline: Baseline, states: dict[str, s
     return abi
 
 
-def _job(order: dict[str, Any], baseline: Baseline, staging: str) -> int:
-    states, notes = _build_room(order, staging)
+def _job(order: dict[str, Any], baseline: Baseline, staging: str, visible: tuple[str, ...]) -> int:
+    states, notes = _build_room(order, staging, visible)
     channel = SocketChannel(JOB_FD)
     blobs = {name: FIRST_BLOB_FD + index for index, name in enumerate(order["blobs"])}
     kind: str = order["kind"]
     try:
-        abi = _confine_self(order, baseline, states, notes)
+        abi = _confine_self(order, baseline, states, notes, visible)
     except OSError as error:
         os.write(2, f"confine: {error}\n".encode())
         return EXIT_WALL

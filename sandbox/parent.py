@@ -5,8 +5,8 @@ each used once. That takes the two forks, about half of a small job's time, off 
 
 Control protocol on an inherited SOCK_SEQPACKET socket, closed set:
 
-Arguments: uid, gid, role (``all`` or ``run``), the profile's custom-operator libraries (JSON list of paths),
-number of the control socket.
+Arguments: uid, gid, role (``all`` or ``run``), what a profile adds (JSON: ``providers`` by name,
+paths of ``operators``), number of the control socket.
 
 - in  ``J`` + descriptors (status pipe, job socket, stderr pipe, blobs…): start a job;
 - out ``S`` + pid (4 bytes) + pidfd of the job's pid 1;
@@ -27,6 +27,7 @@ import socket
 import struct
 import sys
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -76,7 +77,7 @@ def _sizes() -> dict[str, int]:
 class WarmParent:
     """Serves orders; one thread, one poll loop."""
 
-    def __init__(self, control: socket.socket, uid: int, gid: int) -> None:
+    def __init__(self, control: socket.socket, uid: int, gid: int, visible: Sequence[str] = ()) -> None:
         from sandbox import init
 
         self._init = init
@@ -84,6 +85,7 @@ class WarmParent:
         self._baseline = init.Baseline(sizes["VmData"], sizes["VmSize"], sizes["VmRSS"])
         self._control = control
         self._ids = (uid, gid)
+        self._visible = tuple(visible)
         self._ready: list[Room] = []
         self._ballast = bytearray()
         self._children: dict[int, int] = {}  # pidfd -> pid
@@ -110,7 +112,7 @@ class WarmParent:
         pid, pidfd = confine.clone_into_namespaces()
         if pid == 0:
             ends = (init_there.fileno(), job_there.fileno())
-            self._init.run_as_pid1(*ends, self._baseline, *self._ids, STAGING)
+            self._init.run_as_pid1(*ends, self._baseline, *self._ids, STAGING, self._visible)
         init_there.close()
         job_there.close()
         self._ready.append(Room(pid, pidfd, init_here, job_here))
@@ -183,22 +185,24 @@ def _pass(end: socket.socket, descriptors: array.array[int]) -> None:
 def main() -> None:
     """Warm up, announce readiness, then serve orders until the control socket closes."""
     uid, gid = (int(word) for word in sys.argv[1:3])
-    role, operators, control_fd = sys.argv[3], json.loads(sys.argv[4]), int(sys.argv[5])
+    role, more, control_fd = sys.argv[3], json.loads(sys.argv[4]), int(sys.argv[5])
     _drop_to(uid, gid)
     from sandbox import identity, jobs  # only after the uid has been dropped
 
     jobs.load(role)
-    if operators:
-        from sandbox import session
+    visible: list[str] = []
+    if more:
+        from sandbox import preloaded
 
-        session.preload_operators(operators)
+        visible = preloaded.providers(more.get("providers", ()))
+        preloaded.operators(more.get("operators", ()))
     facts = identity.facts()
     gc.collect()
     gc.freeze()  # the collector must not touch, and thereby copy, the shared pages in each fork
     sizes = _sizes()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     control = socket.socket(fileno=control_fd)
-    parent = WarmParent(control, uid, gid)
+    parent = WarmParent(control, uid, gid, visible)
     anonymous = sizes["RssAnon"] + sizes["RssShmem"]
     hello = {"threads": sizes["Threads"], "anonymous": anonymous, "resident": sizes["VmRSS"], **facts}
     control.send(b"R" + json.dumps(hello).encode())

@@ -189,7 +189,10 @@ def create_session(load: Load) -> str:
     own = session.provider_options(load.profile, load.providers)
     load.session = session.create(load.path, load.options, load.providers, own if any(own) else ())
     load.load_ms = (time.perf_counter() - started) * 1000
-    return ""
+    taken = [str(name) for name in load.session.get_providers()]
+    session.check_taken(load.providers, taken, load.profile)
+    left = [name for name in load.providers if name not in taken]
+    return f"selected_provider={taken[0]} used_cpu_fallback=true" if left else ""
 
 
 def discover_schema(load: Load) -> str:

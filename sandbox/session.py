@@ -8,7 +8,6 @@ loading by path so that external data resolves beside the model.
 
 from __future__ import annotations
 
-import ctypes
 import os
 import re
 from collections.abc import Sequence
@@ -70,6 +69,17 @@ def provider_plan(profile: dict[str, Any], available: Sequence[str]) -> tuple[li
     if CPU not in selected:
         selected.append(CPU)
     return selected, f"requested_provider={missing[0]} selected_provider={selected[0]} used_cpu_fallback=true"
+
+
+def check_taken(planned: Sequence[str], taken: Sequence[str], profile: dict[str, Any]) -> None:
+    """Refuse a session that has quietly left out a provider: onnxruntime only warns when it cannot start one.
+
+    Raises RefusedError ``load/provider-unavailable``, unless the profile allows the fallback.
+    """
+    missing = [name for name in planned if name not in taken]
+    if missing and not profile.get("allow_cpu_fallback", False):
+        message = f"{', '.join(missing)} could not be started here; the session has {', '.join(taken)}"
+        raise RefusedError("load/provider-unavailable", missing[0], message)
 
 
 def check_profile(profile: dict[str, Any]) -> str:
@@ -202,7 +212,6 @@ def outputs_of(session: Any) -> list[RuntimeValue]:
 
 
 _facts: dict[str, str] = {}
-_loaded: list[ctypes.CDLL] = []
 
 
 def runtime_facts() -> dict[str, str]:
@@ -222,18 +231,6 @@ def _warm(model: bytes) -> Any:
     plan_memory(options)
     apply_options(options, {}, session_entries({}, [CPU]), optimised=True)
     return ort.InferenceSession(model, options, providers=[CPU], enable_fallback=0)
-
-
-def preload_operators(paths: Sequence[str]) -> None:
-    """Load a profile's custom-operator libraries, before the fork, and register each once.
-
-    A job's root holds no library; glibc compares the name with those that it has loaded before it opens
-    anything, so that registering the same path in a job finds it (measured, under all walls).
-    Raises OSError or onnxruntime's own error: the library cannot be loaded here.
-    """
-    for path in paths:
-        _loaded.append(ctypes.CDLL(path))
-        new_options().register_custom_ops_library(path)
 
 
 def preload() -> Any:

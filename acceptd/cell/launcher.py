@@ -28,6 +28,8 @@ FALLBACK_CELL_UID = 59_917
 SEALED_INSIDE = "/sealed"
 STARTUP_SECONDS = 60.0
 _HELLO_BYTES = 1 << 18
+TOPOLOGY = ("/sys/devices/system/cpu", "/sys/devices/system/node")
+"""What a provider beside the CPU's own may want to read of the processors, read-only (sandbox/session.py)."""
 _ENVIRONMENT = {
     "ORT_DISABLE_TELEMETRY": "1",
     "OPENBLAS_NUM_THREADS": "1",
@@ -126,6 +128,7 @@ def bwrap_arguments(
     interpreter: Interpreter | None = None,
     role: str = "all",
     operators: Sequence[str] = (),
+    providers: Sequence[str] = (),
 ) -> list[str]:
     """Return the whole command line: only read-only binds, no network, nothing inherited."""
     interpreter = interpreter or examine()
@@ -160,6 +163,11 @@ def bwrap_arguments(
             command += ["--ro-bind", path, inside]
         else:
             command += ["--symlink", os.readlink(path), inside]
+    if providers:
+        for folder in ("/sys", "/sys/devices", "/sys/devices/system"):
+            command += ["--perms", "0755", "--dir", folder]
+        for path in TOPOLOGY:
+            command += ["--ro-bind-try", path, path]
     for folder in ("/opt", "/opt/acceptd", "/cell"):
         command += ["--perms", "0755", "--dir", folder]
     command += ["--ro-bind", str(package), "/opt/acceptd/sandbox", "--proc", "/proc", "--dev", "/dev"]
@@ -169,7 +177,7 @@ def bwrap_arguments(
     command += ["--chdir", "/"]
     # -P: the working directory is no place for modules; PYTHONPATH above is ours, the environment is cleared.
     command += ["--", interpreter.path, "-s", "-P", "-m", "sandbox.parent", str(uid), str(gid)]
-    return [*command, role, json.dumps(list(operators))]
+    return [*command, role, json.dumps({"providers": list(providers), "operators": list(operators)})]
 
 
 def start(
@@ -178,13 +186,15 @@ def start(
     interpreter: Interpreter | None = None,
     role: str = "all",
     operators: Sequence[str] = (),
+    providers: Sequence[str] = (),
     testing: bool = False,
 ) -> Parent:
     """Start a warm parent that sees ``sealed`` read-only at ``/sealed``; wait until it is warm.
 
     ``interpreter`` defaults to acceptd's own, ``role`` says which jobs it serves, ``operators`` are the
-    custom-operator libraries that it loads. ``testing`` adds the ``attack`` job kind. Must be called from
-    a thread that lives as long as the parent shall live: PDEATHSIG follows the thread (measured).
+    custom-operator libraries that it loads, ``providers`` those whose libraries it loads. ``testing`` adds
+    the ``attack`` job kind. Must be called from a thread that lives as long as the parent shall live:
+    PDEATHSIG follows the thread (measured).
 
     Raises:
         CellUnavailableError: the outer wall or the parent could not be started here, and why.
@@ -199,7 +209,15 @@ def start(
     package = Path(sandbox.__file__).parent
     interpreter = interpreter or examine()
     command = bwrap_arguments(
-        find_bwrap(), sealed, package, uid, gid, interpreter=interpreter, role=role, operators=operators
+        find_bwrap(),
+        sealed,
+        package,
+        uid,
+        gid,
+        interpreter=interpreter,
+        role=role,
+        operators=operators,
+        providers=providers,
     )
     if testing:
         place = command.index("--chdir")

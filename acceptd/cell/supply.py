@@ -29,6 +29,7 @@ from acceptd.runtime.facts import RuntimeFacts
 from acceptd.runtime.interpreter import examine
 from acceptd.runtime.told import facts_of
 
+CPU: Final = "CPUExecutionProvider"
 ANSWER_SECONDS: Final = 60.0
 """A parent answers in a millisecond; one that is silent for so long is stopped or dead."""
 ROOMS: Final = 6
@@ -105,15 +106,17 @@ class WarmParent:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What tells one supply from another: interpreter (empty: acceptd's own) and custom-operator libraries."""
+    """What tells one supply from another: interpreter (empty: acceptd's own), custom operators, providers."""
 
     interpreter: str = ""
     operators: tuple[operators.Listed, ...] = ()
+    providers: tuple[str, ...] = ()
+    """Those that need libraries beside onnxruntime's own."""
 
     @property
     def role(self) -> str:
         """``all`` serves every job kind; ``run`` a profile's own runtime, which need not have more."""
-        return "run" if self.interpreter or self.operators else "all"
+        return "run" if self.interpreter or self.operators or self.providers else "all"
 
 
 def kind_of(profile: Profile | None) -> Kind:
@@ -122,7 +125,9 @@ def kind_of(profile: Profile | None) -> Kind:
         return Kind()
     interpreter = profile.interpreter
     own = not interpreter or examine(interpreter).own
-    return Kind("" if own else interpreter, _listed(profile))
+    return Kind(
+        "" if own else interpreter, _listed(profile), tuple(one for one in profile.providers if one != CPU)
+    )
 
 
 def _listed(profile: Profile) -> tuple[operators.Listed, ...]:
@@ -205,6 +210,7 @@ class ParentSupply:
             interpreter=interpreter,
             role=self.kind.role,
             operators=[one.path for one in self.kind.operators],
+            providers=self.kind.providers,
             testing=self._testing,
         )
         parent.control.settimeout(ANSWER_SECONDS)
