@@ -29,7 +29,7 @@ SEALED_INSIDE = "/sealed"
 STARTUP_SECONDS = 60.0
 _HELLO_BYTES = 1 << 18
 TOPOLOGY = ("/sys/devices/system/cpu", "/sys/devices/system/node")
-"""What a provider beside the CPU's own may want to read of the processors, read-only (sandbox/session.py)."""
+"""What a provider beside the CPU's own may want to read of the processors, read-only (sandbox/preloaded.py)."""
 _ENVIRONMENT = {
     "ORT_DISABLE_TELEMETRY": "1",
     "OPENBLAS_NUM_THREADS": "1",
