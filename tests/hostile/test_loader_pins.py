@@ -180,8 +180,16 @@ attempt("still")
     for name in ("late", "still"):
         assert "libonnxruntime_providers_late.so" in told[name]
         assert "is mapped and not pinned" in told[name]
-    told = pinned.process(f"import ctypes\nctypes.CDLL({str(gone)!r})\nos.unlink({str(gone)!r})\nattempt('gone')")
-    assert "removed or replaced since it was mapped" in told["gone"]
+    told = pinned.process(f"""
+import ctypes, shutil
+ctypes.CDLL({str(gone)!r})
+os.unlink({str(gone)!r})
+attempt("gone")
+shutil.copyfile({pinned.paths[pinned.named("libm.so")]!r}, {str(gone)!r} + " (deleted)")
+attempt("pretends")  # the right bytes under the very name that the kernel gives to a removed file
+""")
+    for name in ("gone", "pretends"):
+        assert "removed or replaced since it was mapped" in told[name]
 
 
 def test_another_version_of_onnxruntime(pinned: Pinned) -> None:
