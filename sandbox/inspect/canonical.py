@@ -180,21 +180,28 @@ class Hasher:
         parts += [attribute.sparse_tensor] if attribute.HasField("sparse_tensor") else []
         tensors = [self._any_tensor(one) for one in (*parts, *attribute.tensors, *attribute.sparse_tensors)]
         graphs = [digest for label, digest in children if label.rpartition("[")[0] == name]
-        plain = type(attribute)(name=attribute.name, type=attribute.type, ref_attr_name=attribute.ref_attr_name)
-        for field in ("f", "i", "s"):
-            if attribute.HasField(field):
-                setattr(plain, field, getattr(attribute, field))
-        for field in ("floats", "ints", "strings", "type_protos"):
-            getattr(plain, field).extend(getattr(attribute, field))
-        if attribute.HasField("tp"):
-            plain.tp.CopyFrom(attribute.tp)
-        return _hash(plain.SerializeToString(deterministic=True), b"tensors", *tensors, b"graphs", *graphs)
+        return _hash(*_scalars(attribute), b"tensors", *tensors, b"graphs", *graphs)
 
     def _any_tensor(self, tensor: Any) -> bytes:
         if hasattr(tensor, "raw_data"):
             return self._tensor(tensor)
         dims = np.array(tensor.dims, "<i8").tobytes()
         return _hash(b"sparse", dims, self._tensor(tensor.values), self._tensor(tensor.indices))
+
+
+def _scalars(attribute: Any) -> list[bytes]:
+    """Return what an attribute holds beside tensors and graphs, each part under its own mark."""
+    texts = (name_text(attribute.name), name_text(attribute.ref_attr_name))
+    parts = [text.encode("utf-8", "surrogatepass") for text in texts]
+    parts.append(int(attribute.type).to_bytes(8, "little", signed=True))
+    for mark, pattern, field in ((b"f", "<f4", "f"), (b"i", "<i8", "i")):
+        if attribute.HasField(field):
+            parts += [mark, np.array(getattr(attribute, field), pattern).tobytes()]
+    parts += [b"s", attribute.s] if attribute.HasField("s") else []
+    parts += [b"tp", attribute.tp.SerializeToString(deterministic=True)] if attribute.HasField("tp") else []
+    parts += [b"floats", np.array(attribute.floats, "<f4").tobytes(), np.array(attribute.ints, "<i8").tobytes()]
+    parts += [b"strings", *attribute.strings, b"types"]
+    return parts + [one.SerializeToString(deterministic=True) for one in attribute.type_protos]
 
 
 def _callees_first(net: Network) -> Iterator[Key]:
