@@ -191,6 +191,7 @@ class Daemon:
             admission,
             on_error=self._failed,
             on_room=lambda: self._words.put(ROOM),
+            on_change=journal.nudge,
         )
         log.info("budget", cores=capacity.cores, memory_bytes=capacity.memory)
         return workers, journal
@@ -238,7 +239,6 @@ class Daemon:
         rooms.lifecycle.claim(claim)
         log.info("claimed", submission=claim.id, team=claim.team)
         self._offer(rooms, claim.id, claim.team, "claimed", time.time())
-        rooms.journal.nudge()
 
     def _noticed(self, notice: Notice) -> None:
         log.warning("inbox", code=notice.code, team=notice.team, message=notice.message)
@@ -315,7 +315,6 @@ class Daemon:
         """Offer what failed before or did not fit into the queue."""
         for submission, team, state, received_at in rooms.queue.unfinished():
             self._offer(rooms, submission, team, state, moment_of(received_at))
-        rooms.journal.nudge()
 
     def _look_for_withdrawn(self, rooms: _Rooms) -> None:
         """Give up running work whose drop was taken out of the inbox: nobody waits for its verdict."""

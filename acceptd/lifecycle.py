@@ -130,9 +130,10 @@ class Lifecycle:
     def expire(self, submission: str) -> None:
         """End a submission whose deadline passed before it was started: ``inconclusive``."""
         row = self._row(submission)
-        if row.state in EXAMINED:
-            message = "the submission's deadline passed before its turn came; nothing was examined"
-            self._without_evidence(row, "cell/deadline", message, "judged")
+        with structlog.contextvars.bound_contextvars(submission=submission, team=row.team):
+            if row.state in EXAMINED:
+                message = "the submission's deadline passed before its turn came; nothing was examined"
+                self._without_evidence(row, "cell/deadline", message, "judged")
         self.process(submission)
 
     def _row(self, submission: str) -> Row:

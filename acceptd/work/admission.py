@@ -143,12 +143,16 @@ class Admission:
         if self._overtaken[task.id] == self._overtakings:
             self._reserved.append(task)
 
-    def try_extra(self, lease: Lease, share: Share) -> int | None:
+    def try_extra(self, lease: Lease, share: Share, *, open_slots: bool = True) -> int | None:
         """Give a running submission a share for one more job beside its first; None where it must do without.
 
-        Never waits, and never while somebody waits for what is left: no deadlock, and nobody is starved.
+        Never waits, and never takes what somebody waits for who could have it: no deadlock, and nobody is
+        starved. ``open_slots``: not every worker holds a lease, so that who waits only wants the share.
         """
         if lease.state != "held" or self.short:
+            return None
+        first = next(self.queue.heads(), None)
+        if first is not None and open_slots and not (first.share + share).within(self.budget.free):
             return None
         number = next(self._numbers)
         if not self.budget.take(number, share):

@@ -96,7 +96,8 @@ class Workers:
     """A fixed number of slots, each a thread, that work what the admission admits.
 
     ``on_error`` is given what a task raised; ``on_room`` is told when tasks that were turned away may be
-    offered again. Both are called without the lock. ``clock`` is for tests.
+    offered again. Both are called without the lock; ``on_change``, told that the queue is another one, with
+    it. ``clock`` is for tests.
     """
 
     def __init__(
@@ -106,11 +107,13 @@ class Workers:
         *,
         on_error: Callable[[Task, BaseException], None],
         on_room: Callable[[], None] = lambda: None,
+        on_change: Callable[[], None] = lambda: None,
         clock: Callable[[], Moment] = now,
     ) -> None:
         self._admission = admission
         self._on_error = on_error
         self._on_room = on_room
+        self._on_change = on_change
         self._clock = clock
         lock = threading.RLock()
         self._condition = threading.Condition(lock)
@@ -147,6 +150,7 @@ class Workers:
                 return "known"
             offered = self._admission.offer(task)
             self._assign()
+            self._on_change()
             return offered
 
     @property
@@ -278,7 +282,12 @@ class Workers:
         with self._condition:
             inside = min(most, lease.share.cores // share.cores - 1, lease.share.memory // share.memory - 1)
             numbers: list[int | None] = [None] * max(0, inside)
-            while len(numbers) < most and (number := self._admission.try_extra(lease, share)) is not None:
+            # A worker that records holds no lease: in a moment it takes what waits.
+            open_slots = len(self._admission.leases) < len(self._threads)
+            while len(numbers) < most:
+                number = self._admission.try_extra(lease, share, open_slots=open_slots)
+                if number is None:
+                    break
                 numbers.append(number)
 
         def held(number: int | None) -> None:
@@ -359,6 +368,7 @@ class Workers:
             self._idle.add(slot)
             self._assign()
             room = not self._stopping and self._admission.room()
+            self._on_change()
             self._condition.notify_all()
             if self._stopping:
                 self._due.notify_all()

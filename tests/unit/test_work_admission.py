@@ -95,6 +95,22 @@ def test_an_extra_share_is_given_only_while_nobody_waits_for_what_is_left() -> N
     sound(admission)
 
 
+def test_an_extra_share_leaves_what_the_next_one_needs_unless_no_worker_could_take_it() -> None:
+    admission = Admission(MACHINE, limit=100)
+    admission.offer(task("runs", "x", "eight"))
+    _, lease = admission.admit(moment(0.0)) or pytest.fail("nothing admitted")
+    admission.offer(task("waits", "y", "four"))
+    assert admission.try_extra(lease, Share(5, GIB)) is None
+    extra = admission.try_extra(lease, Share(4, GIB))
+    assert extra is not None
+    assert admission.admit(moment(0.0)) is not None
+    admission.end_extra(lease, extra)
+    admission.offer(task("later", "y", "eight"))
+    assert admission.try_extra(lease, Share(4, GIB)) is None
+    assert admission.try_extra(lease, Share(4, GIB), open_slots=False) is not None, "all workers are busy"
+    sound(admission)
+
+
 def test_a_lease_grows_only_into_what_is_free() -> None:
     admission = Admission(MACHINE, limit=100)
     leases = []

@@ -298,6 +298,38 @@ def test_calls_run_one_after_the_other_while_another_submission_holds_the_rest(h
     assert not house.errors
 
 
+def test_nothing_is_taken_beside_while_a_worker_that_records_is_about_to_start_what_waits(house: House) -> None:
+    recording, recorded = gate()
+    waits, go_on = gate()
+
+    def records(hold: Hold) -> None:
+        hold.finish()
+        recording.set()
+        assert recorded.wait(PATIENCE)
+
+    def run(hold: Hold) -> None:
+        waits.set()
+        assert go_on.wait(PATIENCE)
+        names: set[str] = set()
+        hold.side_by_side(ONE, [lambda: names.add(threading.current_thread().name)] * 5)
+        assert names == {threading.current_thread().name}
+        recorded.set()
+
+    house.offer("records", records)
+    house.offer("x", run, team="b")
+    house.workers.start()
+    assert recording.wait(PATIENCE)
+    assert waits.wait(PATIENCE)
+    house.offer("next", team="c")
+    assert house.workers.depth == 1, "a core is free, and both workers are busy"
+    go_on.set()
+    idle = house.workers.idle(PATIENCE)
+    recorded.set()
+    assert idle, house.errors
+    assert not house.errors
+    assert len(house.done) == 3
+
+
 def test_a_wide_lease_runs_narrow_calls_side_by_side_inside_itself() -> None:
     house = House(slots=1)
     both = threading.Barrier(2)
