@@ -49,6 +49,7 @@ format: setup  ## let ruff format
 bench: setup  ## drop to promoted beside a cold python; the cell: cost of a job, memory bombs, time limits
 	$(PY) -m bench.submission
 	$(PY) -m bench.cell
+	$(PY) -m bench.content
 	$(PY) -m bench.loader
 
 corpus: setup  ## real published models from the package registry, judged under the default policy

@@ -16,7 +16,6 @@ from acceptd.policy.policy import Policy
 
 MAX_GAP: Final = 64 << 10
 """Writers align a tensor's beginning to a page, at most to the 64 KiB that mapping a file needs on Windows."""
-MAX_GAPS: Final = 50_000
 
 Ranges = dict[str, list[tuple[int, int]]]
 

@@ -19,9 +19,10 @@ from sandbox.inspect.marks import Hit, Peek
 
 BLOCK: Final = 64 << 10
 """Pairs of bytes that are looked up at once: index and result stay in the processor's cache."""
-MAX_CANDIDATES: Final = 200_000
+MAX_CANDIDATES: Final = 500_000
 """Places of one file that are looked at closely; 1 GiB of random bytes has about 2,000."""
-MAX_HITS: Final = 256
+MAX_HITS: Final = 32
+"""Of each kind: many of one, as addresses, must not keep the others from being told."""
 
 Look = Callable[[Peek, int], Hit | None]
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
@@ -130,6 +131,7 @@ class Scanner:
     def __init__(self, source: Source, ignored: Iterable[str] = ()) -> None:
         self.hits: list[Hit] = []
         self.dropped = 0
+        self._told: dict[str, int] = {}
         self.candidates = 0
         self._source = source
         self._ignored = frozenset(ignored)
@@ -187,9 +189,11 @@ class Scanner:
             return
         near = hit.code in self._reached and hit.at < self._reached[hit.code]
         self._reached[hit.code] = hit.at + NEAR[hit.code]
-        if near or len(self.hits) >= MAX_HITS:
+        told = self._told.get(hit.code, 0)
+        if near or told >= MAX_HITS:
             self.dropped += 1
         else:
+            self._told[hit.code] = told + 1
             self.hits.append(hit)
 
 

@@ -23,6 +23,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from sandbox import assets
+from sandbox.inspect import payloads
 from tests import static_world as world
 from tests.static_world import Recorder, inspected
 
@@ -244,6 +245,17 @@ def test_a_url_is_told_and_weighs_nothing(tmp_path: Path) -> None:
     found = told(inspected(tmp_path, model(source="see https://models.example.com/a?b=1 for more")))
     assert [(kind, where.startswith("metadata_props[0]")) for kind, where, _ in found] == [("url", True)]
     assert CODES["payload/url"].severity == "info"
+
+
+def test_a_flood_of_addresses_hides_no_program(tmp_path: Path) -> None:
+    found = told(inspected(tmp_path, model(b"https://models.example.com/ " * 5000 + elf() + bytes(64))))
+    assert {kind for kind, *_ in found} == {"url", "executable"}
+
+
+def test_more_marks_than_are_looked_at_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(payloads, "MAX_CANDIDATES", 1000)
+    found = told(inspected(tmp_path, model(b"PK\x03\x04" * 1200 + elf() + bytes(64))))
+    assert [kind for kind, *_ in found] == ["flood"]
 
 
 @pytest.mark.parametrize("name", ["elf", "zip", "pickle-0", "pickle-2", "script"])
