@@ -61,7 +61,7 @@ def values(tensor: Any) -> bytes:
         return np.array(given, _TYPED[kind]).tobytes()
     bits = BITS.get(kind) or 8
     width = max(1, bits // 8)  # types of less than a byte lie packed in int32_data
-    return (np.array(given, "<i4") & ((1 << 8 * width) - 1)).astype(f"<u{width}").tobytes()
+    return np.array(given, "<i4").astype(f"<u{width}").tobytes()  # the lowest bytes, as a cast in C takes them
 
 
 class Hasher:

@@ -12,6 +12,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from sandbox.inspect import canonical
 from tests.static_world import external, graph, inspected, model, value, weight
 
 pytestmark = pytest.mark.unit
@@ -189,6 +190,31 @@ def test_weights_that_cannot_be_read_give_no_hash(tmp_path: Path, entries: dict[
     found = structure(tmp_path, outside(**entries), files={"w.bin": BIG.tobytes()})
     assert found["graph_sha256"] == ""
     assert len(found["topology_sha256"]) == 64
+
+
+TYPED = {
+    "FLOAT": [1.5, -2.0], "DOUBLE": [1.5, -2.0], "FLOAT16": [1.5, -2.0], "BFLOAT16": [1.5, -2.0], "INT8": [-1, 2],
+    "INT16": [-1, 2], "INT32": [-1, 2], "INT64": [-1, 2**40], "UINT8": [255, 2], "UINT16": [65535, 2],
+    "UINT32": [2**32 - 1, 2], "UINT64": [2**64 - 1, 2], "BOOL": [True, False], "COMPLEX64": [1 + 2j, -1j],
+    "COMPLEX128": [1 + 2j, -1j], "FLOAT8E4M3FN": [1.5, -2.0], "INT4": [-1, 2], "UINT4": [15, 2],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", TYPED)
+def test_values_are_the_same_in_every_field_that_may_hold_them(dtype: str) -> None:
+    kind = getattr(TensorProto, dtype)
+    typed = helper.make_tensor("w", kind, [2], TYPED[dtype])
+    assert not typed.HasField("raw_data")
+    raw = numpy_helper.from_array(numpy_helper.to_array(typed), "w")
+    assert raw.data_type == kind
+    assert canonical.values(typed) == raw.raw_data == canonical.values(raw)
+
+
+def test_texts_are_told_apart_by_where_one_ends() -> None:
+    one, two = (
+        helper.make_tensor("w", TensorProto.STRING, [2], texts) for texts in ([b"ab", b"c"], [b"a", b"bc"])
+    )
+    assert canonical.values(one) != canonical.values(two)
 
 
 def in_function(*, name: str = "Gate", threshold: str = "Greater") -> onnx.ModelProto:
@@ -374,6 +400,19 @@ def test_hostile_names_come_out_as_text(tmp_path: Path) -> None:
     raw = model([node("Add", ["x", "QQQQ"], ["y"])], initializer=[weight("QQQQ")]).SerializeToString()
     broken = structure(tmp_path / "b", onnx.ModelProto.FromString(raw.replace(b"QQQQ", b"Q\xff\xfeQ")))
     assert broken["initializers"] == ["Q\\xff\\xfeQ float32[1]"]
+
+
+def test_an_attribute_whose_name_is_no_utf8_is_hashed_with_its_tensor(tmp_path: Path) -> None:
+    """Found by mutating bytes: upb hands such a name out as bytes, and takes none back."""
+
+    def constant(name: bytes, number: float) -> onnx.ModelProto:
+        given = model([node("Constant", [], ["y"], QQQQ=array("t", number))])
+        return onnx.ModelProto.FromString(given.SerializeToString().replace(b"QQQQ", name))
+
+    cases = [(b"a\xf2bc", 1.0), (b"a\xf2bd", 1.0), (b"a\xf2bc", 2.0)]
+    found = [structure(tmp_path / str(at), constant(*case)) for at, case in enumerate(cases)]
+    assert len({one["graph_sha256"] for one in found}) == 3
+    assert len({one["topology_sha256"] for one in found}) == 2
 
 
 def test_the_input_of_a_loop_body_is_driven_by_what_the_loop_gets(tmp_path: Path) -> None:
