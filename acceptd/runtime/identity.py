@@ -7,7 +7,9 @@ the same bytes, options and class of processor have one identity (``docs/decisio
 
 from __future__ import annotations
 
+import functools
 import hashlib
+import json
 from collections.abc import Iterable
 from pathlib import PurePosixPath
 from typing import Annotated, Final, Literal
@@ -75,7 +77,13 @@ def named(libraries: Iterable[Library]) -> list[NamedLibrary]:
 
 
 def record_of(facts: RuntimeFacts, profile: Profile, cpu_class: str) -> RuntimeRecord:
-    """Return the record of one warm parent as one profile uses it."""
+    """Return the record of one warm parent as one profile uses it; the same object for the same arguments."""
+    return _record(facts, profile.model_dump_json(by_alias=True), cpu_class)
+
+
+@functools.lru_cache(maxsize=64)
+def _record(facts: RuntimeFacts, profile_json: str, cpu_class: str) -> RuntimeRecord:
+    profile = Profile.model_validate_json(profile_json)
     mapped = {PurePosixPath(one.path).name: one.sha256 for one in facts.custom_operators}
     return RuntimeRecord(
         python=facts.python,
@@ -111,6 +119,11 @@ def record_of(facts: RuntimeFacts, profile: Profile, cpu_class: str) -> RuntimeR
 
 def identity(record: RuntimeRecord) -> str:
     """Return the SHA-256 (lowercase hex) of the record's RFC 8785 form; libraries have no order."""
-    document = record.model_dump(mode="json", by_alias=True)
+    return _identity(record.model_dump_json(by_alias=True))
+
+
+@functools.lru_cache(maxsize=256)
+def _identity(record_json: str) -> str:
+    document = json.loads(record_json)
     document["libraries"].sort(key=lambda one: (one["name"], one["sha256"]))
     return hashlib.sha256(rfc8785.dumps(document)).hexdigest()
