@@ -66,15 +66,11 @@ def test_a_custom_operator_library_must_be_the_listed_one() -> None:
 
 @pytest.mark.parametrize("code", sorted(RUNTIME_CAUSES))
 def test_a_run_that_was_refused_for_its_runtime_is_inconclusive_and_not_the_models_fault(code: str) -> None:
-    stopped = {
-        "ending": "unavailable",
-        "cause": code,
-        "message": "libc.so.6 differs",
-        "cases": [],
-        "schema_": None,
-    }
-    gone = {"placement": None, "steps": [], "done": None, "cases": []}
-    jobs = [world.run(**stopped, **gone), world.unoptimised(**stopped, **gone)]
+    stopped: dict[str, Any] = {
+        "ending": "unavailable", "cause": code, "message": "libc.so.6 differs", "schema_": None,
+        "placement": None, "steps": [], "done": None, "cases": [],
+    }  # fmt: skip
+    jobs = [world.run(**stopped), world.unoptimised(**stopped)]
     judged = world.verdict(given(jobs=jobs, statistics=None), profile=Profile(libraries={"libc.so.6": B}))
     assert judged.verdict == "inconclusive"
     assert not world.codes(judged, "reject")
