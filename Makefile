@@ -4,7 +4,7 @@ STATE ?=
 TESTS_FAST := tests/unit tests/property
 TESTS_REST := tests/cell tests/hostile tests/acceptance tests/crash
 
-.PHONY: setup demo test test-fast test-user soak-cell backend-cell fuzz lint format bench corpus backend-suite docs clean help
+.PHONY: setup demo test test-fast test-user soak-cell backend-cell fuzz profiles profiles-test profiles-openvino lint format bench corpus backend-suite docs clean help
 
 help:  ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -e 's/:.*## /\t/' | expand -t 16
@@ -36,6 +36,17 @@ fuzz: setup  ## the parsers that meet hostile bytes first, a minute under covera
 	$(PY) -m pip install -qq --disable-pip-version-check --require-hashes -r fuzz/requirements.lock
 	$(PY) -m fuzz.run wire --seconds $(or $(SECONDS),30)
 	$(PY) -m fuzz.run manifest --seconds $(or $(SECONDS),30)
+
+ENVIRONMENTS := policies/profiles/environments
+
+profiles: setup  ## environments of their own for an older onnxruntime and for custom operators, below .venvs
+	@for name in ort-1.24 ort-extensions; do sh tools/profile_env.sh $$name $(ENVIRONMENTS)/$$name.lock; done
+
+profiles-openvino: setup  ## one more, with OpenVINO as execution provider (443 MB)
+	@sh tools/profile_env.sh ort-openvino $(ENVIRONMENTS)/ort-openvino.lock
+
+profiles-test: profiles  ## one bundle under several runtimes; with OpenVINO too where profiles-openvino was made
+	$(PY) -m pytest -q tests/cell/test_runtime.py tests/cell/test_operators.py
 
 lint: setup  ## ruff (lint and format) and mypy --strict
 	.venv/bin/ruff check .
@@ -73,4 +84,4 @@ docs: setup  ## pages that are generated from the code
 
 clean:  ## caches and results, not the state
 	rm -rf .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist *.egg-info
-	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +
+	find . -name __pycache__ -not -path './.venv*' -prune -exec rm -rf {} +

@@ -14,7 +14,7 @@ as_user() { setpriv --reuid "$uid" --regid "$uid" --clear-groups env -i PATH=/us
 mkdir "$place/tree" "$place/home" "$place/tmp"
 
 # The tree as it stands, so that the user needs no right on the checkout's own parents.
-tar -cf - --exclude=.git --exclude=.venv --exclude=.cache --exclude='./var/*' --exclude=__pycache__ . | tar -xf - -C "$place/tree"
+tar -cf - --exclude=.git --exclude=.venv --exclude=.venvs --exclude=.cache --exclude='./var/*' --exclude=__pycache__ . | tar -xf - -C "$place/tree"
 mkdir -p "$place/tree/var"
 chown -R "$uid:$uid" "$place/tree" "$place/home" "$place/tmp"
 

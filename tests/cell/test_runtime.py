@@ -21,6 +21,8 @@ from tests.runtime_world import lay_out, run_tiny, second_environment
 
 pytestmark = pytest.mark.cell
 ROOT = Path(__file__).parents[2]
+OPENVINO = ROOT / ".venvs" / "ort-openvino" / "bin" / "python"
+CPU = "CPUExecutionProvider"
 OLDER = ROOT / ".venvs" / "ort-1.24" / "bin" / "python"
 
 
@@ -79,6 +81,34 @@ def test_an_older_onnxruntime_runs_side_by_side_with_ones_own(cell: Cell) -> Non
     assert versions[1] == "1.24.4" != versions[0]
     assert second.placement is not None
     assert second.placement.available
+
+
+@pytest.mark.skipif(not OPENVINO.exists(), reason="make profiles-openvino makes it")
+@pytest.mark.parametrize("providers", [["OpenVINOExecutionProvider"], ["OpenVINOExecutionProvider", CPU]])
+def test_openvino_takes_the_nodes_under_all_walls(cell: Cell, providers: list[str]) -> None:
+    options = {"OpenVINOExecutionProvider": {"device_type": "CPU", "num_of_threads": "1"}}
+    profile = Profile(name="openvino", interpreter=str(OPENVINO), providers=providers, provider_options=options)
+    record = run_tiny(cell, profile)
+    assert record.ending == "done", record.message
+    assert record.placement is not None
+    assert {one.provider for one in record.placement.nodes} == {"OpenVINOExecutionProvider"}
+    assert record.walls is not None
+    assert {record.walls.states[name] for name in ("root", "landlock", "seccomp", "rlimits")} == {"enforced"}
+    assert cell.runtime(record.parent).distribution == "onnxruntime-openvino"
+
+
+@pytest.mark.skipif(not OPENVINO.exists(), reason="make profiles-openvino makes it")
+def test_a_provider_that_cannot_start_is_told_and_not_quietly_replaced(cell: Cell) -> None:
+    options = {"OpenVINOExecutionProvider": {"device_type": "GPU"}}  # there is none
+    profile = Profile(
+        name="openvino",
+        interpreter=str(OPENVINO),
+        providers=["OpenVINOExecutionProvider", CPU],
+        provider_options=options,
+    )
+    record = run_tiny(cell, profile)
+    assert record.refused is not None, record.placement
+    assert (record.refused.code, record.refused.stage) == ("load/provider-unavailable", "session")
 
 
 def test_a_runtime_that_does_not_start_leaves_the_run_unavailable_and_the_cell_whole(

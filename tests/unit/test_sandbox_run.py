@@ -336,3 +336,30 @@ def test_a_full_blob_costs_a_probe_only_its_outputs(tmp_path: Path) -> None:
 def test_preload_touches_everything_without_an_error() -> None:
     run.preload()
     assert session.runtime_facts()["locale"]
+
+
+def test_a_provider_that_the_session_left_out_is_refused_unless_the_fallback_is_allowed() -> None:
+    planned, taken = ["OpenVINOExecutionProvider", session.CPU], [session.CPU]
+    session.check_taken(planned, planned, {})
+    session.check_taken(planned, taken, {"allow_cpu_fallback": True})
+    with pytest.raises(RefusedError) as caught:
+        session.check_taken(planned, taken, {})
+    assert (caught.value.code, caught.value.where) == ("load/provider-unavailable", "OpenVINOExecutionProvider")
+
+
+def test_an_element_type_that_an_older_onnxruntime_does_not_know_is_unexpressible(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def raising(message: str) -> None:
+        def refuse(*_: Any) -> None:
+            raise RuntimeError(message)
+
+        monkeypatch.setattr(values.ort.OrtValue, "ortvalue_from_shape_and_type", refuse)
+
+    value = values.TensorValue("float8e8m0", (1,), b"\0")
+    raising("tensor type 24 is not supported")
+    with pytest.raises(values.UnexpressibleError, match="float8e8m0"):
+        values.to_runtime(value, as_ort=True)
+    raising("Failed to allocate memory")  # memory is another matter
+    with pytest.raises(RuntimeError, match="allocate"):
+        values.to_runtime(value, as_ort=True)
