@@ -22,7 +22,7 @@ KINDS: dict[str, Callable[[Rng], bytes]] = {
     "random bytes": lambda rng: rng.bytes(BLOCK),
     "float32 weights": lambda rng: (rng.standard_normal(BLOCK // 4, np.float32) * 0.02).tobytes(),
     "float16 weights": lambda rng: rng.standard_normal(BLOCK // 2, np.float32).astype(np.float16).tobytes(),
-    "int8 weights": lambda rng: (rng.standard_normal(BLOCK, np.float32) * 25).clip(-128, 127).astype(np.int8).tobytes(),
+    "int8 weights": lambda rng: (rng.standard_normal(BLOCK, "f4") * 25).clip(-128, 127).astype("b").tobytes(),
     "int64 indices": lambda rng: rng.integers(0, 60_000, BLOCK // 8).tobytes(),
 }  # fmt: skip
 

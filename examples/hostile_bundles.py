@@ -22,6 +22,7 @@ from examples import hostile_writers as w
 from examples.evidence_classifier import MODEL_ID, build_model
 
 REJECTED: Final = frozenset({"rejected"})
+HELD: Final = frozenset({"held"})
 NEVER_ACCEPTED: Final = frozenset({"rejected", "held", "inconclusive"})
 
 
@@ -85,6 +86,13 @@ CATALOGUE: Final[tuple[Hostile, ...]] = (
     Hostile(
         "external-golden", "external data", w.write_external_names_golden, ("external-data/names-forbidden-file",)
     ),
+    _external(
+        "external-checksum", "weights.bin", "external-data/checksum-mismatch", checksum="0" * 40, payload="w" * 48
+    ),
+    _external("external-drive", "C:\\weights.bin", "external-data/remote-location"),
+    Hostile("external-uncovered", "external data", w.write_uncovered, ("external-data/uncovered-bytes",), HELD),
+    Hostile("payload-in-weight", "payload", w.write_payload_in_weight, ("payload/pickle",), HELD),
+    Hostile("payload-beside", "payload", w.write_payload_beside, ("payload/archive",), HELD),
     _trap("allocates-at-run", "allocation", models.allocates_at_run, *MEMORY),
     _trap("allocates-in-loop", "allocation", models.allocates_in_loop, *MEMORY, slow=True),
     _trap("allocates-at-load", "allocation", models.allocates_at_load, *MEMORY, *TIME, slow=True),

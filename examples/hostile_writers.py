@@ -17,6 +17,7 @@ from examples.bundle_text import Array, toml_text, write_set
 from examples.evidence_classifier import (
     DRIFTS,
     MODEL_ID,
+    WEIGHT,
     Variant,
     build_model,
     golden_inputs,
@@ -91,6 +92,30 @@ def write_external(directory: Path, location: str, payload: bytes = b"", **entri
     plain(directory, models.externalise(build_model(), location, **given))
     if payload:
         (directory / "weights.bin").write_bytes(payload)
+    return directory
+
+
+def write_uncovered(directory: Path) -> Path:
+    """Write a bundle whose weight is followed by bytes of no tensor, in the same file."""
+    weight = np.array(WEIGHT, np.float32).tobytes()
+    return write_external(directory, "weights.bin", weight + b"something else")
+
+
+def write_payload_in_weight(directory: Path) -> Path:
+    """Write the good model with a weight that no node uses and that holds a pickle, which would run a command."""
+    hidden = bytes(range(100, 200)) + b"cposix\nsystem\n(S'id'\ntR."
+
+    def change(proto: Any) -> None:
+        proto.graph.initializer.add(name="spare", data_type=TensorProto.UINT8, dims=[len(hidden)], raw_data=hidden)
+
+    return plain(directory, models.rewrite(build_model(), change))
+
+
+def write_payload_beside(directory: Path) -> Path:
+    """Write a good bundle with an archive under the name of a text beside the model."""
+    plain(directory)
+    with zipfile.ZipFile(directory / "labels.txt", "w") as archive:
+        archive.writestr("evil.py", "import os")
     return directory
 
 
