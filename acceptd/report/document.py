@@ -15,6 +15,7 @@ from acceptd.judge.codes import CODES
 from acceptd.judge.finding import SEVERITY_ORDER, Finding, Judgement
 from acceptd.policy.manifest import Manifest, ValueSpec
 from acceptd.report.declared import declared
+from acceptd.report.graph import graph
 
 _EXACT: Final = 2**53 - 1  # RFC 8785 knows no integer beyond; those become decimal strings
 _ROWS: Final = 500
@@ -193,6 +194,7 @@ def _models(submission: Submission, manifest: Manifest | None) -> list[dict[str,
             entry |= {"ir_version": facts.ir_version, "opsets": dict(facts.opsets), "nodes": facts.nodes}
             used = sorted(facts.operators, key=lambda use: (-use.count, use.domain, use.op_type))
             entry["operators"] = [use.model_dump(exclude={"where", "types"}) for use in used[:_ROWS]]
+            entry["graph"] = graph(facts)
         placement = next((record.placement for record in records if record.placement), None)
         if placement:
             entry["placement"] = _providers([(node.provider, node.count) for node in placement.nodes])

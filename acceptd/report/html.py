@@ -8,6 +8,7 @@ from typing import Any, Final
 from acceptd.report.chart import memory_chart
 from acceptd.report.difference import independent_section, release_section
 from acceptd.report.escape import markup, milliseconds, shape, size
+from acceptd.report.graph import graph_section
 from acceptd.report.origin import origin
 from acceptd.report.runtime import runtime_section
 from acceptd.report.style import CONTENT_POLICY, CSS
@@ -29,6 +30,7 @@ def render(report: Mapping[str, Any]) -> str:
         _section("Operators", "".join(_operators(model) for model in report.get("models", []))),
         _section("Beside the current release", release_section(report.get("difference"))),
         _section("Independent exports", independent_section(report.get("models", []))),
+        _section("Graph", "".join(graph_section(model) for model in report.get("models", []))),
         _section("Origin and terms", origin(report.get("declared"))),
         _section("Parity", _parity(report.get("parity", []))),
         _section("Resources", _resources(report)),
