@@ -12,6 +12,7 @@ from sandbox.inspect.constants import Constants
 from sandbox.inspect.external import Bundle
 from sandbox.inspect.flow import Flow
 from sandbox.inspect.looks import Looks
+from sandbox.inspect.memory import uncollected
 from sandbox.inspect.problems import Problems
 from sandbox.inspect.scopes import Survey, name_text
 from sandbox.inspect.weights import Weights
@@ -44,6 +45,13 @@ def collect(
     model: Any, buf: Buffer, walk: wire.Walk, bundle: Bundle, root: Path, limits: dict[str, int]
 ) -> Collected:
     """Collect everything. ``model`` is parsed without large values, ``root`` has the bundle's files."""
+    with uncollected():
+        return _collect(model, buf, walk, bundle, root, limits)
+
+
+def _collect(
+    model: Any, buf: Buffer, walk: wire.Walk, bundle: Bundle, root: Path, limits: dict[str, int]
+) -> Collected:
     problems = Problems()
     notes = [note for note in walk.notes if not note[0].startswith("wire/")]
     for item in wire.problems(buf, walk, notes):

@@ -143,9 +143,8 @@ class Flow:
                 total.folded = min(total.folded + size, SATURATED)
             elif size:
                 life.born.append((life.now, name, size))
-        op_type = short(node.op_type)
-        if size > self.costs.of(op_type):
-            self.costs.allocation(size, op_type, node_place(body.place, life.now, node))
+        if size > self.costs.of(node.op_type):
+            self.costs.allocation(size, node.op_type, node_place(body.place, life.now, node))
 
     def _finish(self, spent: tuple[Tally, Life], env: Env) -> Tally:
         total, life = spent

@@ -146,15 +146,15 @@ def _nodes(scope: Scope, found: Survey, constants: Constants | None, problems: P
                 call = None
         einsum = key[1] == "Einsum"
         if constants or call or einsum:
-            place = node_place(scope.place, index, node)
             for attribute in node.attribute:
-                if constants:
+                if constants and _holds(attribute):
+                    place = node_place(scope.place, index, node)
                     children += _graphs(attribute, place, scope, index)
                     constants.attribute(attribute, place)
                 if einsum and attribute.name == "equation":
-                    found.einsum.node(attribute, place, problems)
+                    found.einsum.node(attribute, node_place(scope.place, index, node), problems)
                 if call and attribute.s:
-                    found.einsum.candidate(attribute.s, place)
+                    found.einsum.candidate(attribute.s, node_place(scope.place, index, node))
     body.nodes += len(nodes)
     found.nodes += len(nodes)
     if scope.is_function:
@@ -164,6 +164,18 @@ def _nodes(scope: Scope, found: Survey, constants: Constants | None, problems: P
                 constants.attribute(attribute, f"{scope.place}/attribute_proto[{index}]")
             found.einsum.candidate(attribute.s, f"{scope.place}/attribute_proto[{index}]")
     return children
+
+
+def _holds(attribute: Any) -> bool:
+    """Whether an attribute holds a graph or a tensor, whatever its ``type`` says."""
+    return bool(
+        attribute.HasField("t")
+        or attribute.HasField("g")
+        or attribute.graphs
+        or attribute.tensors
+        or attribute.HasField("sparse_tensor")
+        or attribute.sparse_tensors
+    )
 
 
 def _graphs(attribute: Any, place: str, scope: Scope, at: int) -> list[Scope]:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import gc
 import hashlib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 from sandbox.inspect import canonical, digests, network, selections
 from sandbox.inspect.external import Bundle
+from sandbox.inspect.memory import uncollected
 from sandbox.inspect.scopes import name_text
 from sandbox.messages import text_of
 from sandbox.wire import Walk
@@ -24,20 +22,8 @@ OVERRIDABLE_SINCE_IR: Final = 4
 
 def collect(model: Any, ir_version: int) -> dict[str, Any]:
     """Return the frame without the hash over weights. ``model`` is the parsed copy without large values."""
-    with _uncollected():
+    with uncollected():
         return _collect(network.build(model), ir_version)
-
-
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """Pause the garbage collector: many small objects that all live to the end cost it twice the work itself."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def _collect(net: network.Network, ir_version: int) -> dict[str, Any]:
@@ -63,7 +49,7 @@ def _collect(net: network.Network, ir_version: int) -> dict[str, Any]:
 def graph_sha256(buf: Buffer, walk: Walk, path: Path, bundle: Bundle) -> str:
     """Return the canonical hash with all weights in it; empty where some of them cannot be read."""
     try:
-        with _uncollected():
+        with uncollected():
             net = network.build(digests.model_with_digests(buf, walk))
             whole = canonical.Hasher(net, digests.tensor_key(path, bundle)).run()
     except (digests.UnreadableError, MalformedError, OSError):

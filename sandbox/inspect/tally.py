@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from sandbox.inspect.known import SATURATED, Known
+from sandbox.wire_places import short
 
 MAX_TRIPS: Final = 256
 MAX_OPERATORS: Final = 256
@@ -68,8 +69,9 @@ class Costs:
         self._trips: dict[tuple[str, str], dict[str, Any]] = {}
 
     def of(self, op_type: str) -> int:
-        """Return the bytes of the largest value of an operator type so far."""
-        return self._largest[op_type][0] if op_type in self._largest else 0
+        """Return the bytes of the largest value of an operator type so far; the type as it is written."""
+        found = self._largest.get(op_type)
+        return found[0] if found is not None else 0
 
     def allocation(self, size: int, op_type: str, where: str) -> None:
         """Keep the largest value of an operator type; beyond the cap the smallest of them makes room."""
@@ -78,7 +80,7 @@ class Costs:
             if self._largest[least][0] >= size:
                 return
             del self._largest[least]
-        self._largest[op_type] = (size, op_type, where)
+        self._largest[op_type] = (size, short(op_type), where)
 
     def trip(self, op_type: str, where: str, trips: int | None, *, certain: bool, steps: int, size: int) -> None:
         """Keep one node that repeats; of a function that is called in several ways, the costliest way."""
