@@ -143,7 +143,8 @@ class Flow:
                 total.folded = min(total.folded + size, SATURATED)
             elif size:
                 life.born.append((life.now, name, size))
-        if size > self.costs.of(node.op_type):
+        # What a function or a branch hands out was counted at the node inside that makes it.
+        if size > self.costs.of(node.op_type) and node.op_type != "If" and _key(node) not in self._functions:
             self.costs.allocation(size, node.op_type, node_place(body.place, life.now, node))
 
     def _finish(self, spent: tuple[Tally, Life], env: Env) -> Tally:
@@ -303,6 +304,10 @@ class Flow:
             spent.folded = min(spent.folded + inner.folded, SATURATED)
             spent.peak = max(spent.peak, inner.peak)
         return found, spent
+
+
+def _key(node: Any) -> Key:
+    return normal(name_text(node.domain)), name_text(node.op_type), name_text(node.overload)
 
 
 def _nested(kind: Any) -> str:
