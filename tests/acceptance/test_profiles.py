@@ -66,12 +66,18 @@ def test_positive_control_the_pins_that_were_printed_hold(place: Desk, good: Pat
     assert any("onnxruntime" in name for name in table)
 
 
-@pytest.mark.parametrize("kind", ["swapped", "unlisted", "version"])
+@pytest.mark.parametrize("kind", ["swapped", "unlisted", "version", "operators"])
 def test_a_runtime_that_is_not_the_pinned_one_is_nobodys_verdict(
-    kind: str, place: Desk, good: Path, pins: str
+    kind: str, place: Desk, good: Path, pins: str, tmp_path: Path
 ) -> None:
     if kind == "version":
         more, code = 'onnxruntime = "1.24.1"\n', "runtime/version-mismatch"
+    elif kind == "operators":
+        library = tmp_path / "libx.so"
+        library.write_bytes(b"another library than the reviewed one")
+        library.chmod(0o644)
+        table = f'path = "{library}"\nsha256 = "{"0" * 64}"\nabi = 20\nsource = "git at 1"\ndomain = "x.ops"\n'
+        more, code = f"[[custom_operators]]\n{table}", "runtime/custom-operator-mismatch"
     else:
         lines = pins.splitlines()
         at = next(index for index, line in enumerate(lines) if "libstdc++" in line)
@@ -91,7 +97,9 @@ def test_a_profile_that_cannot_be_meant_stops_before_anything_is_judged(place: D
     profile(place, "wrong", '[session_entries]\n"session.profiling" = "1"\n')
     done = acceptd(place, "check", str(good), "--set", "profile=wrong")
     assert done.returncode == 2
-    assert "wrong.toml: session_entries.session.profiling: may not be set" in done.stderr
+    assert "wrong.toml:" in done.stderr
+    assert "session.profiling" in done.stderr
+    assert "may not be set" in done.stderr
 
 
 def test_a_model_that_a_reduced_build_cannot_run_is_not_run(place: Desk, good: Path, tmp_path: Path) -> None:
@@ -162,8 +170,10 @@ def test_profile_check_names_file_key_and_remedy(place: Desk) -> None:
     assert "cpu.toml: valid, digest" in done.stdout
     assert "other-version.toml: onnxruntime: " in done.stderr
     assert "→ install onnxruntime==1.24.1" in done.stderr
-    file = place.policies / "profiles" / "other-version.toml"
-    assert acceptd(place, "policy", "check", str(file)).returncode == 2
+    profile(place, "misspelt", "threads = 3\n")
+    told = acceptd(place, "profile", "check", "misspelt")
+    assert told.returncode == 2
+    assert "misspelt.toml:4: threads: there is no key 'threads'" in told.stderr
     assert acceptd(place, "profile", "pin", "no-such").returncode == 2
 
 
