@@ -24,6 +24,7 @@ from acceptd.model_facts import TypeUse as TypeUse
 from acceptd.model_facts import ValueInfo as ValueInfo
 from acceptd.prior import Prior as Prior
 from acceptd.prior import Snapshot as Snapshot
+from acceptd.prior import pruned as pruned
 from acceptd.runtime.identity import RuntimeRecord, identity
 from acceptd.structure_facts import SelectionPlace as SelectionPlace
 from acceptd.structure_facts import SelectionShape as SelectionShape

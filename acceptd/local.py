@@ -15,9 +15,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from acceptd.acceptance import ANY_TEAM, Acceptance, Drop, Kind
+from acceptd.acceptance import ANY_TEAM, Acceptance, Drop, Kind, Outcome
 from acceptd.errors import AcceptdError, InternalError, UsageError
+from acceptd.evidence import Prior
 from acceptd.intake import files
+from acceptd.judge.successor import as_prior
+from acceptd.prior import NO_LEDGER, same_or
 from acceptd.rules import Rules
 from acceptd.tools import Tools
 from acceptd.verdicts import report_of
@@ -88,11 +91,20 @@ def kind_of(path: Path) -> Kind:
 
 
 def check_one(
-    place: Bench, path: Path, *, team: str = ANY_TEAM, progress: Callable[[str], None] = lambda _stage: None
+    place: Bench,
+    path: Path,
+    *,
+    team: str = ANY_TEAM,
+    progress: Callable[[str], None] = lambda _stage: None,
+    against: Path | None = None,
 ) -> dict[str, Any]:
-    """Judge the bundle at ``path``; return the report. Raises UsageError when there is nothing to judge."""
+    """Judge the bundle at ``path``; return the report. Raises UsageError when there is nothing to judge.
+
+    ``against`` is a bundle that is judged the same way first, and that this one is compared with in place of
+    a release.
+    """
     ended: queue.SimpleQueue[tuple[dict[str, Any] | None, BaseException | None]] = queue.SimpleQueue()
-    _offer(place, path, team, progress, lambda report, error: ended.put((report, error)))
+    _offer(place, path, team, progress, lambda report, error: ended.put((report, error)), against)
     report, error = ended.get()
     if error is not None:
         raise error
@@ -103,13 +115,19 @@ def check_one(
 Done = Callable[[dict[str, Any] | None, BaseException | None], None]
 
 
-def _offer(place: Bench, path: Path, team: str, progress: Callable[[str], None], done: Done) -> None:
+def _offer(
+    place: Bench, path: Path, team: str, progress: Callable[[str], None], done: Done, against: Path | None = None
+) -> None:
     """Queue one bundle; ``done`` is called from a worker with the report, or what went wrong."""
     name = f"check-{secrets.token_hex(6)}"
 
     def run(hold: Hold) -> None:
         try:
-            report = _judge(place, path, name, team, progress, hold)
+            prior = NO_LEDGER
+            if against is not None:
+                older = _judge(place, against, f"{name}-older", ANY_TEAM, progress, hold, NO_LEDGER)
+                prior = as_prior(older.manifest, older.submission, older.judgement.reason)
+            report = report_of(place.rules, _judge(place, path, name, team, progress, hold, prior))
         except BaseException as error:  # noqa: BLE001 - it comes out where the report is waited for
             done(None, error)
         else:
@@ -120,14 +138,15 @@ def _offer(place: Bench, path: Path, team: str, progress: Callable[[str], None],
 
 
 def _judge(
-    place: Bench, path: Path, name: str, team: str, progress: Callable[[str], None], hold: Hold
-) -> dict[str, Any]:
+    place: Bench, path: Path, name: str, team: str, progress: Callable[[str], None], hold: Hold, prior: Prior
+) -> Outcome:
     kind = kind_of(path)
     source = path.resolve()  # whoever typed the path may name it through a link; inside the bundle none counts
     drop = Drop(id=name, team=team, name=source.name, source=source, kind=kind)
     try:
-        outcome = Acceptance(drop, place.rules, place.tools, hold, progress=progress).run()
-        return report_of(place.rules, outcome)
+        acceptance = Acceptance(drop, place.rules, place.tools, hold, progress=progress)
+        acceptance.find_prior = lambda _model_id, digest: same_or(prior, digest)
+        return acceptance.run()
     finally:
         files.remove_tree(place.tools.sealed, drop.id)
 

@@ -39,9 +39,18 @@ class Prior(Evidence):
     models: Annotated[list[Snapshot], Field(max_length=32)] = []
 
 
+def same_or(prior: Prior, digest: str) -> Prior:
+    """Return what a bundle is compared with: nothing where it is the very same one."""
+    if prior.status == "found" and prior.bundle_digest == digest:
+        return prior.model_copy(update={"status": "same", "reason": "this is the same bundle", "models": []})
+    return prior
+
+
 NO_LEDGER = Prior(status="none", reason="judged without a ledger: there is no prior release to compare with")
 
 
 def pruned(facts: Facts) -> Facts:
     """Return the facts without what is never compared, so that evidence that holds them stays small."""
-    return facts.model_copy(update={"external": [], "problems": [], "initializer_names": [], "weights": []})
+    left_out = ("external", "problems", "initializer_names", "weights", "function_facts")
+    uses = [use.model_copy(update={"types": []}) for use in facts.operators]
+    return facts.model_copy(update={**{key: [] for key in left_out}, "operators": uses, "cost": None})

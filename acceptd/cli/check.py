@@ -49,6 +49,9 @@ def check(
     junit: Annotated[Path | None, typer.Option("--junit", help="Write the verdicts as JUnit XML.")] = None,
     policy: Annotated[str, typer.Option("--policy", help="A policy's name, or a file.")] = "",
     overrides: SetOption = None,
+    against: Annotated[
+        Path | None, typer.Option("--against", help="Compare with this bundle, judged the same way first.")
+    ] = None,
     team: Annotated[str, typer.Option("--team", help="The team that the bundle must belong to.")] = "",
     workers: Annotated[int, typer.Option("--workers", min=0, help="With --suite: 0 means one per core.")] = 0,
     state: StateOption = None,
@@ -56,6 +59,8 @@ def check(
     """Judge without a daemon: nothing is recorded, nothing is promoted."""
     if (path is None) == (suite is None):
         raise UsageError("give one bundle, or --suite DIR", remedy="acceptd check PATH")
+    if against is not None and suite is not None:
+        raise UsageError("--against goes with one bundle", remedy="acceptd check PATH --against OLDER")
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _leave)
     rules = _rules(chosen_state(state), policy, overrides or [])
@@ -68,7 +73,8 @@ def check(
         assert path is not None
         place = existing(path, "the bundle")
         with Targets(wanted, outside=place) as targets:
-            code = _one(place, rules, team, targets, as_json=json_, every=every)
+            older = existing(against, "the bundle to compare with") if against is not None else None
+            code = _one(place, rules, team, targets, older, as_json=json_, every=every)
     raise typer.Exit(code)
 
 
@@ -83,17 +89,25 @@ def _rules(state: Path, policy: str, overrides: list[str]) -> Rules:
     return load_rules(policies_directory(settings), policy or settings.policy, overrides)
 
 
-def _one(path: Path, rules: Rules, team: str, targets: Targets, *, as_json: bool, every: bool) -> int:
+def _one(
+    path: Path, rules: Rules, team: str, targets: Targets, against: Path | None, *, as_json: bool, every: bool
+) -> int:
     from acceptd import local
 
-    local.kind_of(path)  # a wrong path must not first start a cell
+    for one in (path, against):
+        if one is not None:
+            local.kind_of(one)  # a wrong path must not first start a cell
     err = progress_console()
     with (
         err.status("starting the cell") as status,
         local.bench(rules, cores=os.cpu_count() or 1, suite=False) as bench,
     ):
         report = local.check_one(
-            bench, path, team=team or ANY_TEAM, progress=lambda stage: status.update(f"{stage} …")
+            bench,
+            path,
+            team=team or ANY_TEAM,
+            progress=lambda stage: status.update(f"{stage} …"),
+            against=against,
         )
     targets.write("--jsonl", json_line(report))
     write_findings(targets, [("", report)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from acceptd.evidence import JobRecord, Prior, Snapshot
+from acceptd.evidence import JobRecord, Prior, Snapshot, Submission, pruned
 from acceptd.judge.difference import Change, Difference, NewSelection, compare
 from acceptd.judge.finding import Finding
 from acceptd.judge.words import make
@@ -32,6 +32,21 @@ def snapshots(manifest: Manifest, records: Sequence[JobRecord]) -> dict[str, Sna
     last = {record.model: record for record in records if record.kind == "inspect"}
     taken = ((model.name, snapshot(model, last.get(model.name))) for model in manifest.inspected)
     return {name: one for name, one in taken if one is not None}
+
+
+def as_prior(manifest: Manifest | None, submission: Submission, reason: str) -> Prior:
+    """Return a bundle that was judged as what another one is compared with, in place of a release.
+
+    ``reason`` says why its judgement ended as it did, for the case that it did not come so far.
+    """
+    found = snapshots(manifest, submission.jobs) if manifest is not None else {}
+    if manifest is None or submission.sealed is None or any(model.name not in found for model in manifest.models):
+        words = f"the bundle to compare with could not be inspected: {reason}"
+        return Prior(status="unknown", reason=words[:1000])
+    whole = [found[model.name] for model in manifest.models]
+    kept = [one.model_copy(update={"facts": pruned(one.facts)}) for one in whole]
+    digest = submission.sealed.digest
+    return Prior(status="found", bundle_digest=digest, version=manifest.bundle.version, models=kept)
 
 
 def differences(prior: Prior | None, manifest: Manifest, now: Mapping[str, Snapshot]) -> list[Difference]:
@@ -63,7 +78,7 @@ def findings(prior: Prior | None, manifest: Manifest, now: Mapping[str, Snapshot
     """Yield what a reviewer should know of the way from the current release to this submission."""
     if prior is None or prior.status in {"none", "same"}:
         return
-    named = f"release {prior.number} ({prior.channel})"
+    named = f"release {prior.number} ({prior.channel})" if prior.number else "the bundle to compare with"
     if prior.status == "unknown":
         yield make("difference/unknown", "judge", named, prior.reason or "its facts could not be had")
         return

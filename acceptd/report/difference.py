@@ -30,13 +30,14 @@ def release_section(difference: Mapping[str, Any] | None) -> str:
 def heading(difference: Mapping[str, Any]) -> str:
     """Return one line of plain text: what it was compared with, or why with nothing. Not yet escaped."""
     release = difference.get("release") or {}
-    named = f"{release.get('channel')} {release.get('number')}"
+    number = release.get("number")
+    named = f"release {release.get('channel')} {number}" if number else "the bundle that was given"
     version = f", version {release['version']}" if release.get("version") else ""
     status = difference["status"]
     if status == "found":
-        return f"Compared with release {named}{version} ({str(release.get('bundle_digest'))[:16]})."
+        return f"Compared with {named}{version} ({str(release.get('bundle_digest'))[:16]})."
     if status == "unknown":
-        return f"Not known what differs from release {named}: {difference['reason']}"
+        return f"Not known what differs from {named}: {difference['reason']}"
     return f"Not compared: {difference['reason']}."
 
 

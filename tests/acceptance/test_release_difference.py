@@ -6,8 +6,11 @@ import base64
 import json
 import re
 import sqlite3
+import subprocess
+import sys
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from acceptd import local
 from acceptd.loader import open_release
 from acceptd.report.html import render
 from examples import evidence_classifier as classifier
@@ -282,3 +286,28 @@ def test_a_check_says_that_it_knows_of_no_release(bench: Desk, tmp_path: Path) -
     assert report["difference"]["status"] == "none"
     assert "no prior release" in report["difference"]["reason"]
     assert "no prior release" in render(report)
+
+
+def test_a_check_compares_with_a_bundle_that_is_given(bench: Desk, tmp_path: Path) -> None:
+    older, newer = write("1.0.0")(tmp_path / "older"), write("2.0.0", plain)(tmp_path / "newer")
+    place = replace(bench.bench, rules=bench.rules())
+    report = local.check_one(place, newer, against=older)
+    finding = found(report, "difference/new-selection")
+    assert finding["where"] == "model.onnx: graph/node[4] Where"
+    assert "the bundle to compare with" in finding["message"]
+    assert report["difference"]["release"]["version"] == "1.0.0"
+    assert "Compared with the bundle that was given, version 1.0.0" in render(report)
+    assert local.check_one(place, newer, against=newer)["difference"]["status"] == "same"
+    (older / "model.onnx").write_bytes(b"")
+    report = local.check_one(place, newer, against=older)
+    assert report["difference"]["status"] == "unknown"
+    assert report["verdict"] == "accepted"
+    assert "wire/empty" in found(report, "difference/unknown")["message"]
+
+
+def test_the_command_refuses_to_compare_a_suite_or_with_nothing(tmp_path: Path) -> None:
+    for words in (("--suite", str(tmp_path), "--against", str(tmp_path)), (str(tmp_path), "--against", "nowhere")):
+        command = [sys.executable, "-m", "acceptd", "check", *words]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 2
+        assert len(done.stderr.strip().splitlines()) <= 2
