@@ -158,8 +158,10 @@ class Daemon:
                 spare=True,
                 # Ed25519 is deterministic (RFC 8032): a secret that needs no file of its own.
                 secret=signer.sign(b"acceptd probe seed v1"),
+                on_replaced=lambda reason: log.warning("warm parent replaced", reason=reason),
             )
         )
+        tools.cell.prepare(self.rules().profile)
         selfcheck.require_walls(tools.cell, self.paths.sealed, self.rules().policy)
         queue = Queue(ledger)
         workers, journal = self._workers(ledger, capacity)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hmac
 import secrets
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -23,9 +24,10 @@ class Cells:
     parent in which another's runs. The supplies, and what stands spare in them, are shared.
     """
 
-    def __init__(self, sealed: Path, *, spare: bool) -> None:
+    def __init__(self, sealed: Path, *, spare: bool, on_replaced: Callable[[str], None]) -> None:
         cgroup.area()  # first: it moves this process, and what starts later is born in its leaf
         self._sealed = sealed
+        self._on_replaced = on_replaced
         self._supplies = Supplies(sealed, spare=spare)
         self._lock = threading.Lock()
         self._cells: dict[int, Cell] = {}
@@ -34,7 +36,7 @@ class Cells:
         """Return the cell of one worker."""
         with self._lock:
             if slot not in self._cells:
-                self._cells[slot] = Cell(self._sealed, supplies=self._supplies)
+                self._cells[slot] = Cell(self._sealed, supplies=self._supplies, on_replaced=self._on_replaced)
             return self._cells[slot]
 
     def close(self) -> None:
@@ -67,12 +69,23 @@ class Tools:
         return self.cells.at(0)
 
     @classmethod
-    def open(cls, sealed: Path, temporary: Path, *, spare: bool, secret: bytes = b"") -> Self:
-        """Start everything; ``spare`` keeps a second warm parent ready (a daemon, a suite)."""
+    def open(
+        cls,
+        sealed: Path,
+        temporary: Path,
+        *,
+        spare: bool,
+        secret: bytes = b"",
+        on_replaced: Callable[[str], None] = lambda _reason: None,
+    ) -> Self:
+        """Start everything; ``spare`` keeps a second warm parent ready (a daemon, a suite).
+
+        ``on_replaced`` is told why a warm parent is replaced.
+        """
         comparer = Comparer()
         comparer.start()
         return cls(
-            cells=Cells(sealed, spare=spare),
+            cells=Cells(sealed, spare=spare, on_replaced=on_replaced),
             comparer=comparer,
             sealer=SealerClient(),
             sealed=sealed,

@@ -81,6 +81,11 @@ class Cell:
         """How many parents were replaced."""
         return self.replacements.total()
 
+    def prepare(self, profile: Profile) -> None:
+        """Let the parent for a profile start beside what comes before its first run; what is wrong shows there."""
+        with contextlib.suppress(CellUnavailableError, ConfigError):
+            self._supplies.of(kind_of(profile))
+
     def told(self, profile: Profile | None = None) -> Told:
         """Return what the parent for a profile said of itself; starts it if need be.
 

@@ -6,18 +6,18 @@ import os
 import platform
 import shutil
 import tempfile
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
-from acceptd.cell import launcher, syscalls
+from acceptd.cell import launcher, runtime, syscalls
+from acceptd.cell.check import Check, State
 from acceptd.cell.client import Cell
 from acceptd.cell.limits import job_limits
 from acceptd.errors import AcceptdError
 from acceptd.evidence import JobRecord
 from acceptd.policy.policy import LimitsTable
-
-State = Literal["enforced", "unavailable", "failed"]
+from acceptd.policy.profile import Profile
 
 MEANING: Final[dict[str, tuple[str, str]]] = {
     "namespaces": (
@@ -62,17 +62,6 @@ MEANING: Final[dict[str, tuple[str, str]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One thing tried: ``state``, why it matters, what was seen, and the remedy."""
-
-    name: str
-    state: State
-    meaning: str
-    seen: str
-    remedy: str
-
-
 _PROBE: Final = """
 facts = {}
 try:
@@ -85,14 +74,15 @@ except OSError as error:
     facts['network'] = ''
 facts['pid'] = os.getpid()
 facts['uid'] = os.getuid()
-facts['threads'] = threading.active_count()
-facts['telemetry'] = os.environ.get('ORT_DISABLE_TELEMETRY', '')
 note(**facts)
 """
 
 
-def examine() -> list[Check]:
-    """Start a cell of one's own and prove each wall; never raises for a wall that is missing."""
+def examine(profiles: Sequence[Profile] = ()) -> list[Check]:
+    """Start a cell of one's own and prove each wall, and look at the runtimes of ``profiles``.
+
+    Never raises for a wall or a runtime that is missing.
+    """
     with tempfile.TemporaryDirectory(prefix="acceptd-doctor-") as name:
         sealed = Path(name) / "sealed"
         sealed.mkdir(mode=0o755)
@@ -105,7 +95,7 @@ def examine() -> list[Check]:
                     limits=job_limits("attack", LimitsTable(run_cpu_seconds=5)),
                     required_walls=[],
                 )
-                return _walls(cell, record) + _runtime(cell, record)
+                return _walls(cell, record) + runtime.checks(cell, profiles)
         except AcceptdError as error:
             return _no_cell(str(error))
 
@@ -128,29 +118,6 @@ def _walls(cell: Cell, record: JobRecord) -> list[Check]:
         abi = f"ABI {record.walls.landlock_abi}" if name == "landlock" and record.walls else ""
         checks.append(Check(name, state, meaning, notes.get(name, abi), "" if state == "enforced" else remedy))
     return checks
-
-
-def _runtime(cell: Cell, record: JobRecord) -> list[Check]:
-    facts = record.notes[0].facts if record.notes else {}
-    quiet = facts.get("telemetry") == "1"
-    versions = ", ".join(f"{name} {version}" for name, version in sorted(cell.versions().items()))
-    one = facts.get("threads") == 1
-    return [
-        Check(
-            "telemetry",
-            "enforced" if quiet else "failed",
-            "onnxruntime sends nothing: it is on by default in the Linux wheel",
-            "ORT_DISABLE_TELEMETRY=1 in the cell" if quiet else "on",
-            "" if quiet else "report it",
-        ),
-        Check(
-            "threads",
-            "enforced" if one else "failed",
-            "the warm parent has one thread, so that forking it is safe",
-            f"{facts.get('threads', '?')} thread; {versions}",
-            "" if one else "report it",
-        ),
-    ]
 
 
 def _no_cell(reason: str) -> list[Check]:

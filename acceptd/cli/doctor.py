@@ -11,6 +11,7 @@ import typer
 from rich.table import Table
 
 from acceptd.cell import doctor as cell_doctor
+from acceptd.cell.check import Check
 from acceptd.cli.common import JsonOption, StateOption, chosen_state, console, progress_console
 from acceptd.config import Paths, load_settings, policies_directory
 from acceptd.errors import AcceptdError
@@ -24,14 +25,14 @@ def doctor(
     state: StateOption = None,
     json_: JsonOption = False,
 ) -> None:
-    """Try every wall and check the installation. Exit 5 if a wall that the policy requires does not hold."""
+    """Try every wall and check the installation. Exit 5 if a required wall or the profile's runtime fails."""
     place = chosen_state(state)
     settings = load_settings(place)
     rules = load_rules(policies_directory(settings), policy or settings.policy)
     with progress_console().status("trying each wall from inside a job"):
-        checks = cell_doctor.examine()
+        checks = cell_doctor.examine([rules.profile])
     required: set[str] = set(rules.policy.required_walls)
-    broken = [one for one in checks if one.state != "enforced" and one.name in required]
+    broken = [one for one in checks if one.state != "enforced" and _needed(one.name, required)]
     facts = cell_doctor.host() | _installation(place)
     if json_:
         body = {"host": facts, "policy": rules.policy.name, "required": sorted(required)}
@@ -41,19 +42,24 @@ def doctor(
     raise typer.Exit(5 if broken else 0)
 
 
-def _print(checks: list[cell_doctor.Check], required: set[str], facts: dict[str, str], policy: str) -> None:
+def _needed(name: str, required: set[str]) -> bool:
+    """Without its profile's runtime no submission can be judged, whatever the walls."""
+    return name in required or name.startswith("runtime ")
+
+
+def _print(checks: list[Check], required: set[str], facts: dict[str, str], policy: str) -> None:
     out = console()
     table = Table(box=None, pad_edge=False, show_header=True)
     for column in ("", "wall", "state", "why it matters"):
         table.add_column(column, overflow="fold")
     for one in checks:
-        mark = "ok" if one.state == "enforced" else ("!!" if one.name in required else "--")
-        why = one.meaning if not one.seen else f"{one.meaning} ({line(one.seen, 120)})"
+        mark = "ok" if one.state == "enforced" else ("!!" if _needed(one.name, required) else "--")
+        why = one.meaning if not one.seen else f"{one.meaning} ({line(one.seen, 600)})"
         table.add_row(mark, one.name, one.state, why)
     out.print(table)
     for one in checks:
         if one.remedy:
-            needed = f"required by policy {policy}" if one.name in required else "not required"
+            needed = f"required by policy {policy}" if _needed(one.name, required) else "not required"
             out.print(f"\n{one.name} ({needed}): {one.remedy}", markup=False)
     out.print()
     for name, value in facts.items():

@@ -164,8 +164,8 @@ TABLE: Final[Table] = {
     "load/provider-unavailable": Code(
         "hold",
         "team",
-        "The profile's execution provider is not in this onnxruntime build or cannot start here, and no fallback is "
-        "allowed.",
+        "The profile's execution provider is not in this onnxruntime build or cannot start here, and no fallback "
+        "is allowed.",
         "Use a profile whose runtime has the provider, or allow the fallback in the profile.",
     ),
     "load/size-mismatch": Code(

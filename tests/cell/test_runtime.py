@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from acceptd.cell.client import Cell
+from acceptd.cell.runtime import checks
 from acceptd.policy.profile import Profile
 from acceptd.runtime.interpreter import examine
 from acceptd.runtime.pins import basename
@@ -162,6 +163,30 @@ def test_another_version_than_the_pinned_one_starts_no_run(cell: Cell) -> None:
     assert cell.versions()["onnxruntime"] in record.message
 
 
+def test_doctor_names_the_runtime_of_a_profile_and_what_is_wrong_with_it(cell: Cell, second: str) -> None:
+    version = cell.versions()["onnxruntime"]
+    profiles = [
+        Profile(),
+        Profile(name="second", interpreter=second, onnxruntime=version),
+        Profile(name="pinned", onnxruntime="1.0.0"),
+        Profile(name="absent", providers=["CUDAExecutionProvider"]),
+        Profile(name="nowhere", interpreter="/nowhere/python"),
+    ]
+    telemetry, threads, *found = checks(cell, profiles)
+    assert (telemetry.state, threads.state) == ("enforced", "enforced")
+    assert threads.seen.startswith("1 thread; ")
+    states = {one.name.partition(" ")[2]: one.state for one in found}
+    failed = dict.fromkeys(["pinned", "absent", "nowhere"], "failed")
+    assert states == {"cpu": "enforced", "second": "enforced"} | failed
+    own, beside, pinned, absent, nowhere = found
+    assert all(f"onnxruntime {version}" in one.seen for one in (own, beside))
+    assert all(word in beside.seen for word in ("its own interpreter", "1 thread", "telemetry off", CPU))
+    assert "pinned is 1.0.0" in pinned.seen
+    assert "CUDAExecutionProvider is not in this build" in absent.seen
+    assert "/nowhere/python" in nowhere.seen
+    assert all(one.remedy for one in found if one.state == "failed")
+
+
 def test_a_file_that_was_replaced_under_the_running_parent_is_no_fact(sealed: Path, tmp_path: Path) -> None:
     python = second_environment(tmp_path / "env")
     library = next((tmp_path / "env").rglob("onnxruntime_pybind11_state*.so"))
@@ -181,6 +206,7 @@ LIBRARIES = """
 import json, sys, tempfile
 from pathlib import Path
 from acceptd.cell.client import Cell
+from acceptd.cell.runtime import checks
 with tempfile.TemporaryDirectory(dir="/var/tmp") as name, Cell(Path(name)) as cell:
     from acceptd.cell.supply import Kind
     seat, parent = cell._take(Kind())
