@@ -23,6 +23,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from sandbox import assets
+from sandbox.inspect import bytes as content
 from sandbox.inspect import payloads
 from tests import static_world as world
 from tests.static_world import Recorder, inspected
@@ -157,6 +158,15 @@ def test_a_payload_at_any_byte_of_an_unused_weight(tmp_path: Path, name: str, at
     shown = bytes.fromhex(message.partition("begins ")[2].partition(" (")[0])
     assert raw[begin : begin + 16] == shown, "the place and the first bytes are those of the file"
     assert raw.index(payload[:4]) - 4 <= begin < raw.index(payload) + len(payload)
+
+
+@pytest.mark.parametrize("before", range(5))
+def test_a_mark_across_two_blocks_of_the_pass(before: int) -> None:
+    at = content.CHUNK - before
+    source = content.BytesSource(noise(at) + elf() + bytes(64))
+    scanner = payloads.Scanner(source)
+    content.read(source, [scanner])
+    assert [(hit.at, hit.what) for hit in scanner.hits] == [(at, "an ELF program")]
 
 
 def in_body(raw: bytes) -> onnx.ModelProto:

@@ -1,0 +1,68 @@
+"""The content pass: every subscriber gets its bytes, once, in order, and no element in two pieces."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sandbox.inspect import bytes as content
+from sandbox.inspect.bytes import BytesSource, FileSource, Span
+from sandbox.messages import RefusedError
+
+pytestmark = pytest.mark.unit
+
+
+class Kept:
+    """Keeps what it is fed."""
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+        self.pieces: list[int] = []
+        self.ends = 0
+
+    def feed(self, at: int, block: memoryview) -> None:
+        assert at == len(self.data)
+        self.data += block
+        self.pieces.append(len(block))
+
+    def end(self) -> None:
+        self.ends += 1
+
+
+def numbers(size: int) -> bytes:
+    return bytes((index * 7 + index // 251) & 0xFF for index in range(size))
+
+
+@pytest.mark.parametrize("chunk", [16, 17, 64, 1000])
+def test_whole_files_and_spans_at_any_offset(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(content, "CHUNK", chunk)
+    data = numbers(500)
+    for start in range(0, 40, 3):
+        for stop in (start, start + 1, start + 15, start + 16, start + 33, start + 160, 500):
+            whole, part, rest = Kept(), Kept(), Kept()
+            spans = [Span(stop, 500, rest), Span(start, stop, part)]
+            assert content.read(BytesSource(data), [whole], spans) == 500
+            assert bytes(whole.data) == data
+            assert bytes(part.data) == data[start:stop]
+            assert bytes(rest.data) == data[stop:]
+            assert all(size % content.ELEMENT == 0 for size in part.pieces[:-1])
+            assert (whole.ends, part.ends, rest.ends) == (1, 1, 1)
+
+
+def test_spans_that_overlap_are_refused_and_empty_ones_do_not() -> None:
+    with pytest.raises(ValueError, match="overlap"):
+        content.read(BytesSource(bytes(9)), [], [Span(0, 5, Kept()), Span(4, 9, Kept())])
+    assert content.disjoint([(0, 5), (3, 3), (5, 9), (9, 9)])
+
+
+def test_a_file_is_read_once_and_one_that_shrank_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    path.write_bytes(numbers(3000))
+    with path.open("rb") as file:
+        source = FileSource(file.fileno(), 3000)
+        assert content.read(source, [Kept(), Kept()]) == 3000
+        assert source.read_bytes == 3000
+        with pytest.raises(RefusedError):
+            content.read(FileSource(file.fileno(), 3001), [])
+    assert content.read(BytesSource(b""), [Kept()]) == 0
