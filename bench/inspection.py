@@ -11,6 +11,7 @@ import argparse
 import json
 import os
 import platform
+import resource
 import statistics
 import subprocess
 import sys
@@ -37,33 +38,45 @@ MOST_SECONDS: Final = 40.0
 """Of CPU: two gigabytes of varints, each of which has to be seen to be well formed."""
 
 
-def model(node: Callable[[int], Any]) -> bytes:
-    """Return a chain of 200,000 nodes."""
+def text(number: int, value: str) -> bytes:
+    """Return a short string field."""
+    return bytes((number << 3 | 2, len(value))) + value.encode()
+
+
+def model(node: Callable[[int], bytes]) -> bytes:
+    """Return a chain of 200,000 nodes, written by hand: onnx.helper takes longer than all that is measured."""
     value = helper.make_tensor_value_info
-    nodes = [node(i) for i in range(NODES)]
-    graph = helper.make_graph(
-        nodes, "g", [value("v0", TensorProto.FLOAT, [1])], [value(nodes[-1].output[0], TensorProto.FLOAT, [1])]
+    ends = [value("v0", TensorProto.FLOAT, [1])], [value(f"v{NODES}", TensorProto.FLOAT, [1])]
+    empty = helper.make_graph([], "g", *ends).SerializeToString()
+    nodes = b"".join(field(1, len(body)) + body for body in map(node, range(NODES)))
+    imports = text(1, "") + b"\x10\x12"
+    return b"\x08\x08" + field(7, len(nodes) + len(empty)) + nodes + empty + field(8, len(imports)) + imports
+
+
+def _softmax(i: int) -> bytes:
+    axis = text(1, "axis") + bytes((0x18, i % 3)) + b"\xa0\x01\x02"
+    return (
+        text(1, f"v{i}")
+        + text(2, f"v{i + 1}")
+        + text(3, f"n{i}")
+        + text(4, "Softmax")
+        + field(5, len(axis))
+        + axis
     )
-    made = helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 18)])
-    return bytes(made.SerializeToString())
 
 
-def _relu(i: int, prefix: str = "v", **more: Any) -> Any:
-    source = f"{prefix}{i}" if i else "v0"
-    return helper.make_node("Relu", [source], [f"{prefix}{i + 1}"], **more)
+def _exported(i: int) -> bytes:
+    metadata = text(1, "pkg.torch.onnx.name_scopes") + text(2, f"['', 'encoder', 'layer_{i}']")
+    return _relu(i) + field(9, len(metadata)) + metadata
 
 
-def _exported(i: int) -> Any:
-    made = _relu(i, "/model/encoder/layers.0/attention/", name=f"node_{i}")
-    made.metadata_props.add(key="pkg.torch.onnx.name_scopes", value=f"['', 'layer_{i}']")
-    return made
+def _relu(i: int) -> bytes:
+    return text(1, f"v{i}") + text(2, f"v{i + 1}") + text(3, f"n{i}") + text(4, "Relu")
 
 
-FORMS: Final[dict[str, Callable[[int], Any]]] = {
-    "names": lambda i: _relu(i, name=f"n{i}"),
-    "attributes": lambda i: helper.make_node("Softmax", [f"v{i}"], [f"v{i + 1}"], axis=i % 3, name=f"n{i}"),
-    "metadata in each node": _exported,
-}
+FORMS: Final[dict[str, Callable[[int], bytes]]] = {
+    "names": _relu, "attributes": _softmax, "metadata in each node": _exported
+}  # fmt: skip
 """The first is the target's: 200,000 nodes in 6 MB. The last goes through the walk field by field."""
 
 
@@ -78,28 +91,38 @@ class Silent:
 
 
 def paired(path: Path, rounds: int) -> dict[str, Any]:
-    """Walk a file in this process and check it in a cold one, in turn; then run the whole job once a round."""
-    walks, checks, phases = [], [], []
+    """Walk a file in this process and check it in a cold one, in turn; then run the whole job once.
+
+    Wall clock and CPU time of both: on a busy machine only the second says something.
+    """
+    walks, checks = [], []
     for _ in range(rounds + 1):
         with mapped(path, path.name, PROTOBUF_LIMIT) as buf:
-            start = time.perf_counter()
+            start, cpu = time.perf_counter(), time.process_time()
             found = wire.walk(buf, len(buf), 100)
-            walks.append(time.perf_counter() - start)
+            walks.append((time.perf_counter() - start, time.process_time() - cpu))
         if found.nodes != NODES or found.notes:
             raise SystemExit(f"{path.name}: {found.nodes} nodes, {found.notes[:3]}")
-        start = time.perf_counter()
+        start, cpu = time.perf_counter(), _children()
         subprocess.run([sys.executable, "-c", CHECKER.format(str(path))], check=True)
-        checks.append(time.perf_counter() - start)
-        spec = {"root": str(path.parent), "model": path.name, "files": {}, "present": [], "forbidden": []}
-        phases.append(inspect.body({"spec": spec}, Silent(), {}))
-    walks, checks, phases = walks[1:], checks[1:], phases[1:]
-    return {
-        "bytes": path.stat().st_size,
-        "walk_ms": round(statistics.median(walks) * 1000, 1),
-        "checker_ms": round(statistics.median(checks) * 1000, 1),
-        "ratio": round(statistics.median(a / b for a, b in zip(walks, checks, strict=True)), 3),
-        "job_ms": {name: round(statistics.median(one[name] for one in phases)) for name in phases[0]},
-    }
+        checks.append((time.perf_counter() - start, _children() - cpu))
+    spec = {"root": str(path.parent), "model": path.name, "files": {}, "present": [], "forbidden": []}
+    phases = inspect.body({"spec": spec}, Silent(), {})
+    pairs = list(zip(walks, checks, strict=True))[1:]
+    figures: dict[str, Any] = {"bytes": path.stat().st_size}
+    for index, name in enumerate(("wall", "cpu")):
+        figures[name] = {
+            "walk_ms": round(statistics.median(one[index] for one, _ in pairs) * 1000, 1),
+            "checker_ms": round(statistics.median(two[index] for _, two in pairs) * 1000, 1),
+            "ratio": round(statistics.median(one[index] / two[index] for one, two in pairs), 3),
+        }
+    figures["job_ms"] = {name: round(value) for name, value in phases.items()}
+    return figures
+
+
+def _children() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def field(number: int, size: int) -> bytes:
@@ -221,7 +244,7 @@ def main() -> int:
                 path.write_bytes(model(node))
                 found[name] = paired(path, given.rounds)
                 print(f"{name:24} {json.dumps(found[name])}", flush=True)
-        good = found["names"]["ratio"] <= TARGET
+        good = found["names"]["wall"]["ratio"] <= TARGET
         print(f"target: the walk takes at most {TARGET} of a cold checker on the first")
     folder = ROOT / "bench" / "results"
     folder.mkdir(exist_ok=True)
