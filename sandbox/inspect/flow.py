@@ -213,7 +213,9 @@ class Flow:
                 where = node_place(body.place, index, node)
                 self.costs.trip(op_type, where, trips, certain=True, steps=1, size=0)
                 inner.steps = min(inner.steps + trips, SATURATED)
-        self._looks.node(Look(domain, op_type, version, attributes, inputs, outputs, node, body.place, index))
+        if self._looks.wants(domain, op_type):
+            look = Look(domain, op_type, version, attributes, inputs, outputs, node, body.place, index)
+            self._looks.node(look)
         return outputs, inner
 
     def _use(

@@ -51,6 +51,10 @@ class Looks:
         self._problems = problems
         self._told: set[tuple[str, str]] = set()
 
+    def wants(self, domain: str, op_type: str) -> bool:
+        """Whether anything is asked of an operator: most nodes are never looked at closer."""
+        return (domain, op_type) in ASKED
+
     def node(self, look: Look) -> None:
         """Look at one node."""
         key = (look.domain, look.op_type)
@@ -106,3 +110,4 @@ TABLE: Final[dict[tuple[str, str], tuple[Question, ...]]] = {
     **{("ai.onnx.ml", name): (_tree,) for name in trees.OPERATORS},
 }
 """(domain, operator) to its questions."""
+ASKED: Final = frozenset(TABLE) | Quantised.operators

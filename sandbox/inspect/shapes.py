@@ -345,7 +345,10 @@ def outputs(op_type: str, attributes: Attributes, inputs: Sequence[Known], count
     rule = RULES.get(op_type)
     if rule is None or not count:
         return [None] * count
-    return [None if shape is None else _clean(shape) for shape in rule(attributes, inputs, count)]
+    given = inputs[0].shape if inputs else None  # clean already, and the most frequent answer
+    return [
+        shape if shape is None or shape is given else _clean(shape) for shape in rule(attributes, inputs, count)
+    ]
 
 
 def _clean(shape: Shape) -> Shape | None:

@@ -26,8 +26,10 @@ def axis_of(axis: int, rank: int) -> int | None:
 
 def broadcast(shapes: Sequence[Shape | None]) -> Shape | None:
     """Return the multidirectional broadcast; None where a rank is unknown or sizes contradict."""
-    if any(shape is None for shape in shapes):
+    if None in shapes:
         return None
+    if len(shapes) < 2 or (len(shapes) == 2 and shapes[0] == shapes[1]):
+        return shapes[0] if shapes else ()
     rank = max((len(shape) for shape in shapes if shape is not None), default=0)
     out: list[int | None] = []
     for back in range(rank, 0, -1):

@@ -31,6 +31,9 @@ class Spy(Looks):
         super().__init__(Problems(), {})
         self.seen: dict[str, Known] = {}
 
+    def wants(self, domain: str, op_type: str) -> bool:
+        return True
+
     def node(self, look: Look) -> None:
         super().node(look)
         if look.scope == "graph":
