@@ -1,4 +1,4 @@
-"""Run one target under atheris: ``python -m fuzz.run wire --seconds 30``. Ends 1 on a finding, which is kept.
+"""Run one target under atheris: ``python -m fuzz.run wire --seconds 30``. Ends with 77 on a finding.
 
 The seeds in ``fuzz/corpus/<target>`` are read, never written; what covers more code goes to
 ``.cache/fuzz/<target>/corpus`` and is read again the next time. An input that breaks a promise, takes
