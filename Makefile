@@ -36,6 +36,7 @@ fuzz: setup  ## the parsers that meet hostile bytes first, a minute under covera
 	$(PY) -m pip install -qq --disable-pip-version-check --require-hashes -r fuzz/requirements.lock
 	$(PY) -m fuzz.run wire --seconds $(or $(SECONDS),30)
 	$(PY) -m fuzz.run manifest --seconds $(or $(SECONDS),30)
+	$(PY) -m fuzz.runtime --seconds 20
 
 ENVIRONMENTS := policies/profiles/environments
 

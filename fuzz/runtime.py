@@ -1,8 +1,8 @@
 """What onnxruntime loads, the walk must not tell differently: random mutations of small models, both asked.
 
-``python -m fuzz.runtime --seconds 20``. A third opinion beside upb: onnxruntime brings protobuf's C++ parser. Workers
-are processes of their own, because a mutated model may end the runtime (that is the cell's matter, not a
-finding here). Ends 1 with the input kept in ``.cache/fuzz/runtime`` when the runtime loaded a model that the
+``python -m fuzz.runtime --seconds 20``. A third opinion beside upb: onnxruntime brings protobuf's C++ parser.
+Workers are processes of their own, because a mutated model may end the runtime (that is the cell's matter, not
+a finding here). Ends 1 with the input kept in ``.cache/fuzz/runtime`` when the runtime loaded a model that the
 walk calls no protobuf, or that it passes without a note and whose interface the parsed model has otherwise.
 """
 
@@ -20,6 +20,8 @@ from typing import Final
 ROOT: Final = Path(__file__).resolve().parent.parent
 BATCH: Final = 400
 WORKER: Final = "import sys; from fuzz.runtime import work; work(int(sys.argv[1]), int(sys.argv[2]))"
+LOADABLE: Final = frozenset({"plain", "many", "function", "rich", "large"})
+"""Seeds that the runtime loads."""
 BROKEN: Final = frozenset({"wire/truncated", "wire/malformed"})
 
 
@@ -45,7 +47,7 @@ def mutate(raw: bytes, chance: random.Random) -> bytes:
 
 
 def disagreement(raw: bytes, inputs: list[str], outputs: list[str]) -> str:
-    """Return how the walk, or the model as protobuf parsed it, differs from what the runtime loaded; or nothing."""
+    """Return how the walk, or the model that protobuf parsed, differs from what the runtime loaded; or nothing."""
     import onnx
 
     from sandbox import wire
@@ -73,9 +75,7 @@ def work(seed: int, count: int) -> None:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.add_session_config_entry("session.load_model_format", "ONNX")
-    good = [
-        raw for name, raw in sorted(models().items()) if name in {"plain", "many", "function", "rich", "large"}
-    ]
+    good = [raw for name, raw in sorted(models().items()) if name in LOADABLE]
     loaded = 0
     for index in range(count):
         raw = mutate(*((chance := random.Random(f"{seed}/{index}")).choice(good), chance)[:2])

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import fuzz
-from fuzz import manifest, run, seeds, wire
+from fuzz import manifest, run, runtime, seeds, wire
 from sandbox import wire as walker
 
 pytestmark = pytest.mark.unit
@@ -57,3 +57,10 @@ def test_a_manifest_parser_that_lets_another_error_out_is_found_out(monkeypatch:
     monkeypatch.setattr(manifest.manifest, "_plain", lambda *_: (_ for _ in ()).throw(KeyError("x")))
     with pytest.raises(KeyError):
         manifest.check(b"a = 1\n")
+
+
+def test_a_runtime_that_reads_another_file_is_found_out() -> None:
+    plain = seeds.models()["plain"]
+    assert runtime.disagreement(plain, ["x"], ["y"]) == ""
+    assert "parsed model" in runtime.disagreement(plain, ["x"], ["z"])
+    assert "truncated" in runtime.disagreement(plain[:-1], ["x"], ["y"])
