@@ -80,6 +80,27 @@ def test_a_program_behind_the_last_tensor(place: Desk, tmp_path: Path) -> None:
     assert "weights.bin, byte 48" in finding(report, "payload/executable")["message"]
 
 
+@pytest.mark.parametrize("second", [0, PAGE], ids=["the same bytes", "bytes of its own"])
+def test_two_models_of_one_bundle_may_share_a_data_file(second: int, place: Desk, tmp_path: Path) -> None:
+    data = WEIGHT.ljust(PAGE, b"\0") + (WEIGHT if second else b"")
+    made = bundle(tmp_path / "b", data)
+    raw = models.externalise(classifier.build_model(), "weights.bin", offset=str(second), length="48")
+    (made / "second.onnx").write_bytes(raw)
+
+    def more(document: dict[str, Any]) -> None:
+        document["models"].append({**document["models"][0], "name": "second", "file": "second.onnx"})
+
+    report = place.check(rewrite(made, more))
+    assert report["verdict"] == "accepted", report["findings"]
+    assert not codes(report, "warn")
+    hidden = bytearray(data)
+    hidden[60] = 7
+    (made / "weights.bin").write_bytes(bytes(hidden))
+    report = place.check(made)
+    assert report["verdict"] == "held"
+    assert "byte 60 " in finding(report, "external-data/uncovered-bytes")["message"]
+
+
 def test_zeros_that_no_alignment_explains(place: Desk, tmp_path: Path) -> None:
     report = place.check(bundle(tmp_path / "b", WEIGHT + bytes(1 << 17)))
     assert report["verdict"] == "held"
