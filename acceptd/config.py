@@ -50,7 +50,7 @@ class Settings(BaseModel):
     cores: Annotated[int, Field(ge=0, le=4096)] = 0
     """Threads of jobs that may run at once; 0: the cores that this process may use."""
     memory_bytes: Annotated[int, Field(ge=0)] = 0
-    """Memory of all jobs together; 0: what is available when the daemon starts."""
+    """Memory of all jobs together; 0: what is available at the start, less the warm parents' own."""
     min_free_bytes: Annotated[int, Field(ge=0)] = 256 << 20
     submission_seconds: Annotated[int, Field(ge=1, le=86_400)] = 3600
     """From the claim, however often the daemon restarts meanwhile."""

@@ -188,6 +188,21 @@ def test_an_expired_task_is_never_admitted_even_when_the_machine_was_kept_free_f
     assert admitted[0].id == "small-1"
 
 
+@pytest.mark.parametrize("kept_free", [False, True])
+def test_an_expired_task_that_would_fit_and_was_not_taken_out_yet_is_not_admitted(kept_free: bool) -> None:
+    admission = Admission(MACHINE, limit=100, overtakings=1)
+    admission.offer(task("runs", "x", "eight"))
+    _, lease = admission.admit(moment(0.0)) or pytest.fail("nothing admitted")
+    admission.offer(task("late", "x", "eight", deadline=5.0).sized(MACHINE))
+    if kept_free:
+        admission.offer(task("small", "y"))
+        _, small = admission.admit(moment(0.0)) or pytest.fail("nothing admitted")
+        admission.release(small, moment(1.0))
+    admission.release(lease, moment(1.0))
+    assert admission.admit(moment(6.0)) is None
+    assert admission.admit(moment(4.0)) is not None
+
+
 def test_within_a_team_first_come_first_served() -> None:
     admission = Admission(MACHINE, limit=100)
     for n in range(5):
