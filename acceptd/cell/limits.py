@@ -33,6 +33,8 @@ _CPU = {
     "run": "run_cpu_seconds",
     "attack": "run_cpu_seconds",
 }
+KINDS = tuple(kind for kind in _CPU if kind != "attack")
+"""Kinds of jobs that a submission may have."""
 _FRAME_BYTES = {"manifest": 1 << 20, "vectors": 64 << 20, "run": 64 << 20, "inspect": 64 << 20}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from acceptd.cell.limits import job_limits
+from acceptd.cell.limits import KINDS, job_limits
 from acceptd.config import Settings
 from acceptd.policy.profile import Profile
 from acceptd.rules import Rules
@@ -12,7 +12,6 @@ from acceptd.work.budget import NOTHING, Share, require_fit
 
 PARENT_BYTES = 96 << 20
 """Resident set of one warm parent (measured: 85 MiB), which is no job's and stays."""
-KINDS = ("unpack", "manifest", "inspect", "vectors", "run")
 
 
 def machine(settings: Settings) -> Share:

@@ -280,6 +280,8 @@ class Workers:
     def beside(self, lease: Lease, share: Share, most: int, work: Callable[[], None]) -> list[Future[None]]:
         """Run ``work`` in up to ``most`` more threads: inside the lease, then each with an extra share."""
         with self._condition:
+            if lease.state != "held":
+                return []  # what is called then ends at its first check
             inside = min(most, lease.share.cores // share.cores - 1, lease.share.memory // share.memory - 1)
             numbers: list[int | None] = [None] * max(0, inside)
             # A worker that records holds no lease: in a moment it takes what waits.

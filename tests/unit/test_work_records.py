@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select, text
 
+from acceptd.cell.limits import KINDS
 from acceptd.config import Settings
 from acceptd.daemon import Daemon
 from acceptd.errors import ConfigError, LedgerError
@@ -158,7 +159,7 @@ def test_a_lease_is_as_large_as_the_largest_job() -> None:
     assert needs.need(rules()) == Share(1, max(limits.memory_bytes, limits.inspect_memory_bytes))
     assert needs.need(rules(intra_op_threads=4, inter_op_threads=2)).cores == 4
     assert needs.job_share(rules(intra_op_threads=4), "inspect").cores == 1
-    for kind in needs.KINDS:
+    for kind in KINDS:
         assert needs.job_share(rules(), kind, mapped=7 if kind == "run" else 0).within(
             needs.need(rules(), mapped=7)
         )
