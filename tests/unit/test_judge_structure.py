@@ -9,6 +9,7 @@ import pytest
 from acceptd.evidence import (
     Check,
     External,
+    OpsetImport,
     OpUse,
 )
 from acceptd.judge.structure import resolve
@@ -162,3 +163,42 @@ def test_locations_are_resolved_beside_the_model() -> None:
 
 def test_more_external_records_than_were_reported() -> None:
     assert "external-data/too-many" in of(external=[], external_count=1)
+
+
+DISAGREEMENTS = {
+    "nodes": {"nodes": 4},
+    "initializers": {"initializers": 1},
+    "scopes": {"functions": 1},
+    "IR version": {"ir_version": 9},
+    "Attribute.tensors": {"counts": {"Attribute.tensors": 1}},
+    "opset of ai.onnx": {"opsets": []},
+}
+
+
+@pytest.mark.parametrize("what", DISAGREEMENTS)
+def test_each_count_of_the_wire_form_is_held_against_the_parsed_model(what: str) -> None:
+    wire = world.inspect().wire
+    assert wire is not None
+    other = wire.model_copy(update=DISAGREEMENTS[what])
+    verdict = world.verdict(world.submission([world.inspect(wire=other)]))
+    (one,) = [one for one in verdict.findings if one.code == "wire/disagrees"]
+    assert one.severity == "reject"
+    assert what in one.message
+
+
+@pytest.mark.parametrize(
+    ("domain", "version", "held"),
+    [
+        ("", 0, True), ("", -1, True), ("", 999, True), ("", 13, False), ("ai.onnx.ml", 100, True),
+        ("ai.onnx.ml", 5, False), ("com.microsoft", 0, True), ("com.microsoft", 1, False),
+        ("local", 1 << 32, True), ("local", 20260101, False),
+    ],
+)  # fmt: skip
+def test_an_import_that_cannot_be_is_refused_in_a_function_too(domain: str, version: int, held: bool) -> None:
+    wire = world.inspect().wire
+    assert wire is not None
+    one = OpsetImport(domain=domain, version=version, where="functions[3]/opset_import[0]")
+    changed = wire.model_copy(update={"opsets": [*wire.opsets, one]})
+    verdict = world.verdict(world.submission([world.inspect(wire=changed)]))
+    found = [one.where for one in verdict.findings if one.code == "structure/opset-out-of-range"]
+    assert found == (["model.onnx: functions[3]/opset_import[0]"] if held else [])
