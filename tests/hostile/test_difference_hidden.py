@@ -164,41 +164,47 @@ def test_a_branch_that_no_input_decides_is_told_apart(tmp_path: Path) -> None:
     assert finding.severity == "info"
 
 
-def test_a_second_trigger_beside_one_of_its_kind_is_named_alone(tmp_path: Path) -> None:
+def on(*way: str) -> Change:
+    """A trigger on what these operators make of the features."""
+
+    def change(model: onnx.ModelProto) -> None:
+        weights(model)
+        names = ["features", *(f"step{index}" for index in range(len(way)))]
+        steps = [helper.make_node(one, [names[at]], [names[at + 1]]) for at, one in enumerate(way)]
+        insert(model, [*steps, *nodes(source=names[-1])])
+
+    return change
+
+
+@pytest.mark.parametrize("first", ["Exp", "Neg"])
+def test_a_second_trigger_beside_one_of_its_kind_is_named(tmp_path: Path, first: str) -> None:
     """A release that has such a selection hides no other one of the same kind."""
 
     def another(model: onnx.ModelProto) -> None:
-        model.graph.initializer.append(numpy_helper.from_array(np.array(3, np.float32), "limit2"))
-        model.graph.initializer.append(numpy_helper.from_array(np.ones(3, np.float32), "bad2"))
         softmax = model.graph.node.pop()
         softmax.input[0] = "last"
         tail = [
-            helper.make_node("ReduceMax", ["weighted"], ["top2"], axes=[1], keepdims=1),
-            helper.make_node("Greater", ["top2", "limit2"], ["hit2"]),
-            helper.make_node("Where", ["hit2", "bad2", "chosen"], ["last"]),
+            helper.make_node(first, ["features"], ["step"]),
+            helper.make_node("Abs", ["step"], ["size"]),
+            helper.make_node("ReduceMax", ["size"], ["top2"], axes=[1], keepdims=1),
+            helper.make_node("Greater", ["top2", "limit"], ["hit2"]),
+            helper.make_node("Where", ["hit2", "bad", "chosen"], ["last"]),
         ]
         model.graph.node.extend([*tail, softmax])
 
-    done = judged(tmp_path, classify(plain), classify(plain, another))
+    done = judged(tmp_path, classify(on("Neg", "Abs")), classify(on("Neg", "Abs"), another))
     (finding,) = [one for one in done.findings if one.code == "difference/new-selection"]
-    assert finding.where.startswith("model.onnx: graph/node[7] Where")
-    assert "'hit2'" in finding.message
+    assert finding.evidence["count"] == 1
+    places = ["graph/node[11] Where"] if first == "Exp" else ["graph/node[6] Where", "graph/node[11] Where"]
+    assert finding.evidence["places"] == places
+    # Where both are made alike nothing tells which of them is the new one.
+    assert ("among 2 places" in finding.message) == (first == "Neg")
 
 
 def test_a_trigger_that_takes_the_place_of_an_honest_selection_is_new(tmp_path: Path) -> None:
     done = judged(tmp_path, classify(with_a_clean_mask), classify(plain))
     assert "difference/new-selection" in codes(done, "warn")
     # One of the same kind with another condition is no new kind; that it is decided otherwise is told.
-
-    def on(*way: str) -> Change:
-        def change(model: onnx.ModelProto) -> None:
-            weights(model)
-            names = ["features", *(f"step{index}" for index in range(len(way)))]
-            steps = [helper.make_node(one, [names[at]], [names[at + 1]]) for at, one in enumerate(way)]
-            insert(model, [*steps, *nodes(source=names[-1])])
-
-        return change
-
     told = codes(judged(tmp_path, classify(on("Neg", "Abs")), classify(on("Exp", "Abs"))))
     assert "difference/new-selection" not in told
     assert "difference/selection-changed" in told

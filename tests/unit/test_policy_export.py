@@ -110,8 +110,9 @@ def test_the_record_is_typed_and_bounded(export: dict[str, Any]) -> None:
         ("GPL-3.0-only OR AGPL-3.0-only", ["AGPL-3.0-only", "GPL-3.0-only"]),
         ("GPL-3.0-only AND MIT", ["GPL-3.0-only"]),
         # AND binds more tightly than OR, whichever stands first.
-        ("MIT OR GPL-3.0-only AND Apache-2.0", []),
-        ("GPL-3.0-only AND Apache-2.0 OR MIT", []),
+        ("MIT OR GPL-3.0-only AND AGPL-3.0-only", []),
+        ("GPL-3.0-only AND AGPL-3.0-only OR MIT", []),
+        ("GPL-3.0-only OR MIT AND AGPL-3.0-only", ["AGPL-3.0-only", "GPL-3.0-only"]),
         ("(MIT OR GPL-3.0-only) AND Apache-2.0", []),
         ("(MIT OR GPL-3.0-only) AND AGPL-3.0-only", ["AGPL-3.0-only"]),
         # An exception changes the licence: it counts as the pair.
