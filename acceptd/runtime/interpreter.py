@@ -33,11 +33,14 @@ for folder in (os.path.dirname(executable), os.path.dirname(os.path.dirname(exec
     if os.path.isfile(os.path.join(folder, "pyvenv.cfg")):
         prefix = os.path.dirname(executable) if folder == os.path.dirname(executable) else folder
         break
-places = site.getsitepackages([prefix])
+def installed(place):
+    sys.prefix = sys.exec_prefix = place  # Debian's getsitepackages asks them whether this is an environment
+    return site.getsitepackages([place])
+places = installed(prefix)
 for line in open(os.path.join(prefix, "pyvenv.cfg")) if prefix != sys.base_prefix else ():
     key, _, value = line.partition("=")
     if key.strip().lower() == "include-system-site-packages" and value.strip().lower() == "true":
-        places += site.getsitepackages([sys.base_prefix])
+        places += installed(sys.base_prefix)
 print(json.dumps({
     "prefix": prefix, "base_prefix": sys.base_prefix, "version": list(sys.version_info[:3]),
     "implementation": sys.implementation.name, "places": places,
