@@ -20,6 +20,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from acceptd import local
+from acceptd.errors import LoaderError
 from acceptd.loader import open_release
 from acceptd.report.html import render
 from examples import evidence_classifier as classifier
@@ -239,6 +240,27 @@ def test_an_independent_export_is_compared_and_never_run(bench: Desk, tmp_path: 
     assert "ai.onnx::Where" in finding["message"]
     told = different["models"][0]["independent_export"]["difference"]
     assert told["selections_new"][0]["places"] == [["graph/node[4] Where", "hit"]]
+
+
+def test_an_independent_export_is_on_record_and_no_loader_opens_it(running: World, tmp_path: Path) -> None:
+    name = running.drop(lambda path: with_second(path, other_names().SerializeToString()), "with-second")
+    report = running.verdict(name)
+    assert report["verdict"] == "accepted", report["findings"]
+    entry = next(one for one in running.entries("verdict") if one["submission"] == report["submission"])
+    statement = json.loads(base64.b64decode(entry["body"]["statement"]["payload"]))
+    (told,) = statement["predicate"]["independent_exports"]
+    assert told == {
+        "model": "main",
+        "file": "second.onnx",
+        "exporter": "tf2onnx 1.16.1",
+        "relation": "graph-equal",
+    }
+    opened = open_release(running.state, MODEL_ID, keys=running.state / "keyring.json")
+    assert opened.bundle_digest == report["bundle_digest"]
+    assert opened.session().model == "main"
+    for other in ("main (independent export)", "second", "second.onnx"):
+        with pytest.raises(LoaderError):
+            opened.session(other)
 
 
 def test_a_weight_of_the_independent_export_that_differs_is_found(bench: Desk, tmp_path: Path) -> None:
