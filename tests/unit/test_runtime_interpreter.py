@@ -116,3 +116,30 @@ def test_the_environment_of_whoever_starts_acceptd_plants_nothing(
         check=True,
     )
     assert found.stdout.startswith(str(tmp_path))  # the plant itself works
+
+
+def test_a_planted_home_of_the_interpreter_gives_no_libraries(tmp_path: Path) -> None:
+    """PYTHONHOME with the real standard library and a planted site directory; the interpreter is no venv."""
+    base = os.path.realpath(sys.executable)
+    stdlib = Path(os.__file__).parent
+    home = tmp_path / "lib" / stdlib.name
+    home.mkdir(parents=True)
+    for entry in stdlib.iterdir():
+        if entry.name not in {"site-packages", "dist-packages"}:
+            (home / entry.name).symlink_to(entry)
+    for folder in ("site-packages", "dist-packages"):
+        for module in interpreter.MODULES:
+            (home / folder / module).mkdir(parents=True)
+            (home / folder / module / "__init__.py").write_text("")
+    search = os.pathsep.join([str(Path(__file__).parents[2]), *filter(None, sys.path)])
+    environment = {"PYTHONHOME": str(tmp_path), "PYTHONPATH": search}
+    code = (
+        "import sys; from acceptd.errors import ConfigError; from acceptd.runtime import interpreter\n"
+        "print(sys.prefix)\n"
+        "try: print(*interpreter.examine('').directories)\n"
+        "except ConfigError as error: print(error)"
+    )
+    done = subprocess.run([base, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    prefix, _, found = done.stdout.partition("\n")
+    assert prefix == str(tmp_path)  # the plant itself works
+    assert str(tmp_path) not in found
