@@ -36,6 +36,7 @@ def finding(**changes: Any) -> dict[str, Any]:
     base = {
         "code": "parity/mismatch", "severity": "reject", "audience": "team", "stage": "compare", "where": "main",
         "message": "2 of 6 elements exceed", "evidence": {}, "count": 2, "meaning": "An output differs.",
+        "reason": "Export changed what the model computes.", "references": ["CWE-682"],
         "remedy": "Compare the exported model with the original.",
     }  # fmt: skip
     return base | changes

@@ -15,6 +15,7 @@ from acceptd.record import audit
 from acceptd.record.entry import Filter
 from acceptd.record.log import Ledger
 from acceptd.report.escape import line
+from acceptd.report.targets import Targets
 
 app = typer.Typer(help="The record of every verdict, release and revocation.", no_args_is_help=True)
 
@@ -76,9 +77,9 @@ def export(
     }
     with Ledger.open(paths.state, create=False) as ledger:
         lines = (json.dumps(one, ensure_ascii=True, sort_keys=True) for one in ledger.export(Filter(**wanted)))
-        if output is None:
+        with Targets({"--output": output}) as targets:
             for text in lines:
-                typer.echo(text)
-        else:
-            with output.open("w", encoding="ascii") as file:
-                file.writelines(f"{text}\n" for text in lines)
+                if output is None:
+                    typer.echo(text)
+                else:
+                    targets.write("--output", text.encode("ascii") + b"\n")

@@ -115,6 +115,8 @@ def _finding(finding: Finding) -> dict[str, Any]:
     return {
         **finding.model_dump(),
         "meaning": known.meaning if known else "",
+        "reason": known.reason if known else "",
+        "references": [one.id for one in known.references] if known else [],
         "remedy": known.remedy if known else "",
     }
 

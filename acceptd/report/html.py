@@ -83,6 +83,9 @@ def _finding(finding: Mapping[str, Any]) -> str:
     parts.append(f"<p>{markup(finding['message'])}</p>")
     if finding.get("meaning"):
         parts.append(f'<p class="soft">{markup(finding["meaning"])}</p>')
+    if finding.get("reason"):
+        see = ", ".join(markup(one, 60) for one in finding.get("references") or ())
+        parts.append(f'<p class="soft"><b>Why</b> {markup(finding["reason"])}{f" See {see}." if see else ""}</p>')
     if finding.get("remedy"):
         parts.append(f'<p class="remedy"><b>Remedy</b> {markup(finding["remedy"])}</p>')
     parts.append("</div>")

@@ -92,10 +92,10 @@ def _result(
     index: Mapping[str, int],
     artifacts: dict[str, dict[str, Any]],
 ) -> dict[str, Any]:
-    severity, code, where = finding["severity"], finding["code"], str(finding["where"])
+    severity, code, inner = finding["severity"], finding["code"], locate(report, finding)[1]
     message = text(finding["message"]) or text(finding.get("meaning") or code)
-    if where:
-        message = f"{text(where, 400)}: {message}"
+    if inner:  # many viewers show no logical location
+        message += f" (at {text(inner, 400)})"
     if finding.get("count", 1) > 1:
         message += f" (×{int(finding['count'])})"
     return {

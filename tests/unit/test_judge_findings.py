@@ -247,12 +247,12 @@ def test_hostile_text_is_shown_printable_and_short() -> None:
 
 class TestOneFindingPerFamilyAndPlace:
     def test_different_things_said_of_one_place_are_counted_there(self) -> None:
-        three = [make("structure/payload", "inspect", "model.onnx: w", text) for text in ("ELF", "zip", "pickle")]
+        three = [make("structure/unsafe-name", "inspect", "model.onnx: w", text) for text in ("ELF", "zip", "pickle")]
         [one] = finish([*three, three[0]])
         assert (one.count, one.message) == (3, "ELF")
 
     def test_two_models_with_the_same_fault_in_the_same_place_are_both_told(self) -> None:
-        both = [make("structure/payload", "inspect", f"{name}.onnx: graph/w", "ELF") for name in ("a", "b")]
+        both = [make("structure/unsafe-name", "inspect", f"{name}.onnx: graph/w", "ELF") for name in ("a", "b")]
         assert [one.where for one in finish(both)] == ["a.onnx: graph/w", "b.onnx: graph/w"]
 
     def test_a_reason_to_stop_that_is_a_fact_too_is_told_once_as_the_fact(self) -> None:
@@ -269,7 +269,7 @@ class TestOneFindingPerFamilyAndPlace:
             make("wire/truncated", "inspect", "b", "m"),
             make("load/failed", "run", "a", "m"),
             make("parity/mismatch", "compare", "a", "m"),
-            make("structure/payload", "inspect", "a", "m"),
+            make("structure/unsafe-name", "inspect", "a", "m"),
             make("structure/shadowed-name", "inspect", "a", "m"),
         ]
         assert list(finish(reversed(expected))) == expected

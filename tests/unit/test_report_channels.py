@@ -36,8 +36,16 @@ SILENT = {
 
 def hostile_report(text: str) -> dict[str, Any]:
     many = [
-        finding(where=text, message=text, meaning=text, remedy=text, evidence={text: text}),
-        finding(where=f"models.{text}: {text}", code="structure/payload", stage="inspect", severity="hold"),
+        finding(
+            where=text,
+            message=text,
+            meaning=text,
+            reason=text,
+            references=[text],
+            remedy=text,
+            evidence={text: text},
+        ),
+        finding(where=f"models.{text}: {text}", code="structure/unsafe-name", stage="inspect", severity="hold"),
         finding(where=f"{text}: {text}", code="wire/empty", stage="inspect", severity="info"),
         finding(where=text, code="cell/lost", stage="cell", severity="hold"),
     ]

@@ -52,7 +52,7 @@ def test_a_family_that_rejects_or_holds_fails_with_message_place_and_remedy() ->
     many = [
         finding(),
         finding(where="other", code="parity/class-changed", count=1),
-        finding(code="structure/payload", severity="hold", stage="inspect", message="begins like a program"),
+        finding(code="structure/unsafe-name", severity="hold", stage="inspect", message="begins like a program"),
         finding(code="vectors/none", severity="warn", stage="vectors", message="no goldens"),
     ]
     root = made(("", report(findings=many)))

@@ -124,7 +124,8 @@ def test_a_fingerprint_stays_when_numbers_change_and_differs_by_place() -> None:
 
 
 def test_links_and_placeholders_of_a_name_are_no_links_and_placeholders() -> None:
-    text = result(made(finding(where="", message="[click](http://evil.example) {0} \\")))["message"]["text"]
+    text = result(made(finding(where="[x](y)", message="[click](http://evil.example) {0} \\")))["message"]["text"]
+    assert text.endswith("(at \\[x\\](y)) (\u00d72)")
     assert text.startswith("\\[click\\](http://evil.example) {{0}} \\\\")
     assert "markdown" not in json.dumps(result(made(finding())))
 
