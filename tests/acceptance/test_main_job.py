@@ -123,6 +123,19 @@ def test_status_report_and_ledger_tell_the_same(running: World) -> None:
     assert running.acceptd("ledger", "verify").returncode == 0
 
 
+def test_a_recorded_submission_is_written_in_every_form(running: World, tmp_path: Path) -> None:
+    files = {option: tmp_path / option.strip("-") for option in ("--sarif", "--junit", "--html")}
+    words = [word for option, path in files.items() for word in (option, str(path))]
+    done = running.acceptd("report", *words, "--json")
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    run = json.loads(files["--sarif"].read_text())["runs"][0]
+    assert [one["ruleId"] for one in run["results"]] == [one["code"] for one in report["findings"]]
+    assert report["bundle_digest"] in files["--junit"].read_text()
+    assert report["bundle_digest"] in files["--html"].read_text()
+    assert running.acceptd("report", "--sarif", "/nowhere/x").returncode == 2
+
+
 def test_a_second_daemon_refuses_in_one_line(running: World) -> None:
     done = running.acceptd("daemon")
     assert done.returncode == 2
