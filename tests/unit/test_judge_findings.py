@@ -247,7 +247,9 @@ def test_hostile_text_is_shown_printable_and_short() -> None:
 
 class TestOneFindingPerFamilyAndPlace:
     def test_different_things_said_of_one_place_are_counted_there(self) -> None:
-        three = [make("structure/unsafe-name", "inspect", "model.onnx: w", text) for text in ("ELF", "zip", "pickle")]
+        three = [
+            make("structure/unsafe-name", "inspect", "model.onnx: w", text) for text in ("ELF", "zip", "pickle")
+        ]
         [one] = finish([*three, three[0]])
         assert (one.count, one.message) == (3, "ELF")
 
