@@ -114,3 +114,14 @@ def test_plain_nodes_and_walked_ones_count_alike_in_graphs_and_functions() -> No
     walk = wire.walk(raw, len(raw), 100)
     assert walk.nodes == 1000
     assert walk.notes == []
+
+
+def test_what_is_a_node_in_a_function_is_none_in_a_graph() -> None:
+    node = b"\x0a\x01x\x12\x01y\x22\x04Relu"
+    raw = b"\x08\x08" + world.field_bytes(7, world.field_bytes(1, node) * 3 + world.field_bytes(7, node))
+    walk = wire.walk(raw, len(raw), 100)
+    assert walk.nodes == 3
+    assert [code for code, _, _ in walk.notes] == ["wire/unknown-field"]
+    raw = b"\x08\x08" + world.field_bytes(25, world.field_bytes(7, node) * 3 + world.field_bytes(1, node))
+    walk = wire.walk(raw, len(raw), 100)
+    assert walk.nodes == 3, "field 1 of a function is its name"
