@@ -130,7 +130,11 @@ def skips() -> Trap:
 
 
 def test_a_vectorizer_that_skips_for_ever_ends_at_the_cpu_limit(place: Desk, tmp_path: Path) -> None:
-    report = place.check(writers.write_trap(tmp_path / "b", skips()), "limits.run_cpu_seconds=1")
+    report = place.check(
+        writers.write_trap(tmp_path / "b", skips()),
+        "limits.run_cpu_seconds=1",
+        "limits.repetitions=1000000000000000",
+    )
     assert (report["verdict"], codes(report, "reject")) == ("rejected", {"resources/cpu-limit"})
 
 
