@@ -26,6 +26,8 @@ from acceptd.prior import Prior as Prior
 from acceptd.prior import Snapshot as Snapshot
 from acceptd.prior import pruned as pruned
 from acceptd.runtime.identity import RuntimeRecord, identity
+from acceptd.statistics_facts import OutputStats as OutputStats
+from acceptd.statistics_facts import Statistics as Statistics
 from acceptd.structure_facts import SelectionPlace as SelectionPlace
 from acceptd.structure_facts import SelectionShape as SelectionShape
 from acceptd.structure_facts import Structure as Structure
@@ -306,45 +308,6 @@ class JobRecord(Evidence):
     """The warm parent's resident set: the trusted side's own figure, not the job's."""
     resource_profile: ResourceProfile | None = None
     stderr_tail: str = ""
-
-
-class OutputStats(Evidence):
-    """Error statistics of one output of one golden set, or of one run against another.
-
-    ``n`` elements compared, ``exceeding`` of them beyond ``atol + rtol * |expected|``. The worst
-    element is the one with the largest excess. ``note`` names what could not be compared
-    (``dtype``, ``shape``, ``kind``, ``missing``, ``malformed``), then ``n`` is 0 and ``comparable`` false.
-    """
-
-    set: str
-    model: str
-    output: str
-    against: Literal["golden", "repeat", "unoptimised", "probe", "row"]
-    comparable: bool
-    note: str = ""
-    n: int = 0
-    exceeding: int = 0
-    max_abs: float | str = 0.0
-    max_rel: float | str = 0.0
-    rtol: float = 0.0
-    atol: float = 0.0
-    worst_index: list[int] = []
-    worst_expected: str = ""
-    worst_got: str = ""
-    top1_total: int = 0
-    top1_mismatches: int = 0
-    range_violations: int = 0
-    """Probabilities outside [0, 1], or rows whose sum is further than 1e-4 from 1."""
-    non_finite: int = 0
-    bit_exact: bool = False
-
-
-class Statistics(Evidence):
-    """All that the comparer found. ``insensitive`` lists outputs equal over all different inputs."""
-
-    outputs: list[OutputStats] = []
-    insensitive: list[str] = []
-    problems: list[Problem] = []
 
 
 class BundleFile(Evidence):

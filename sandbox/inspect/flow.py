@@ -27,8 +27,10 @@ from sandbox.inspect.known import (
     of_numbers,
     of_tensor,
 )
-from sandbox.inspect.looks import Look, Looks
-from sandbox.inspect.scopes import Function, name_text, node_place
+from sandbox.inspect.look import Look
+from sandbox.inspect.looks import Looks
+from sandbox.inspect.scope import Function
+from sandbox.inspect.scopes import name_text, node_place
 from sandbox.inspect.tally import Costs, Life, Tally
 from sandbox.wire_places import join, short
 from sandbox.wire_tensor import DTYPES

@@ -7,18 +7,14 @@ take another value for a name that stands twice.
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from sandbox.inspect.problems import Problems
+from sandbox.inspect.scope import Names, Scope
 from sandbox.messages import text_of
 from sandbox.wire_places import join, short, step
 from sandbox.wire_text import twins
 
-if TYPE_CHECKING:
-    from sandbox.inspect.scopes import Scope
-
-Names = dict[Any, int]
-"""Name to the node that produces it; GIVEN for inputs and initializers. No UTF-8: then a name is ``bytes``."""
 GIVEN: Final = -1
 
 

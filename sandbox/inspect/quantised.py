@@ -6,12 +6,10 @@ QDQ puts QuantizeLinear and DequantizeLinear around them. Static: the scale of a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from sandbox.inspect.known import Known
-
-if TYPE_CHECKING:
-    from sandbox.inspect.looks import Look
+from sandbox.inspect.look import Look
 
 _QDQ: Final = frozenset({"QuantizeLinear", "DequantizeLinear"})
 _DYNAMIC: Final = frozenset(

@@ -12,38 +12,12 @@ from typing import Any, Final
 from sandbox.inspect import names
 from sandbox.inspect.constants import Constants
 from sandbox.inspect.functions import Body, Key, normal
-from sandbox.inspect.names import Names
 from sandbox.inspect.problems import Problems
+from sandbox.inspect.scope import Function, Scope
 from sandbox.messages import text_of
 from sandbox.wire_places import join, short, step
 
 MAX_OPERATORS: Final = 4096
-
-
-@dataclass(slots=True)
-class Function:
-    """One local function: its proto, the versions that it imports, and its place."""
-
-    proto: Any
-    opsets: dict[str, int]
-    place: str
-
-
-@dataclass(slots=True)
-class Scope:
-    """One graph or function body. ``outer`` is the scope whose names it sees, from its node ``at`` on."""
-
-    proto: Any
-    place: str
-    body: Body
-    outer: Scope | None
-    at: int = 0
-    depth: int = 0
-    is_function: bool = False
-    is_training: bool = False
-    names: Names = field(default_factory=dict)
-    produced: set[Any] | None = None
-    """Outputs of all nodes, once somebody asked."""
 
 
 @dataclass(slots=True)

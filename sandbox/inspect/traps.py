@@ -8,13 +8,11 @@ created; fed, when it runs. Strides of 2**62 in Conv or MaxPool are SIGFPE at ru
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from sandbox.inspect.known import DATA, DIRECT
+from sandbox.inspect.look import Look
 from sandbox.inspect.weights import IntegerFacts, name_of
-
-if TYPE_CHECKING:
-    from sandbox.inspect.looks import Look
 
 SIZED: Final = frozenset(
     {

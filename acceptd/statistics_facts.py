@@ -1,0 +1,46 @@
+"""What the comparer found out about numbers, as evidence."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from acceptd.values import Evidence, Problem
+
+
+class OutputStats(Evidence):
+    """Error statistics of one output of one golden set, or of one run against another.
+
+    ``n`` elements compared, ``exceeding`` of them beyond ``atol + rtol * |expected|``. The worst
+    element is the one with the largest excess. ``note`` names what could not be compared
+    (``dtype``, ``shape``, ``kind``, ``missing``, ``malformed``), then ``n`` is 0 and ``comparable`` false.
+    """
+
+    set: str
+    model: str
+    output: str
+    against: Literal["golden", "repeat", "unoptimised", "probe", "row"]
+    comparable: bool
+    note: str = ""
+    n: int = 0
+    exceeding: int = 0
+    max_abs: float | str = 0.0
+    max_rel: float | str = 0.0
+    rtol: float = 0.0
+    atol: float = 0.0
+    worst_index: list[int] = []
+    worst_expected: str = ""
+    worst_got: str = ""
+    top1_total: int = 0
+    top1_mismatches: int = 0
+    range_violations: int = 0
+    """Probabilities outside [0, 1], or rows whose sum is further than 1e-4 from 1."""
+    non_finite: int = 0
+    bit_exact: bool = False
+
+
+class Statistics(Evidence):
+    """All that the comparer found. ``insensitive`` lists outputs equal over all different inputs."""
+
+    outputs: list[OutputStats] = []
+    insensitive: list[str] = []
+    problems: list[Problem] = []
