@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from acceptd.judge.code import Code
+from acceptd.judge.catalogue.code import Code
 from acceptd.judge.codes import CODES, changeable, group
 
 TARGET = Path(__file__).resolve().parents[1] / "docs" / "findings.md"

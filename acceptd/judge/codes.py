@@ -11,47 +11,47 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Final, Literal
 
-from acceptd.judge import (
-    codes_cell,
-    codes_export,
-    codes_facts,
-    codes_outcome,
-    codes_payload,
-    codes_run,
-    codes_runtime,
-    codes_schema,
-    codes_seal,
-    codes_structure,
-    codes_wire,
-    codes_word,
+from acceptd.judge.catalogue import (
+    cell,
+    export,
+    facts,
+    outcome,
+    payload,
     reasons_facts,
     reasons_files,
     reasons_model,
     reasons_record,
     reasons_run,
+    run,
+    runtime,
+    schema,
+    seal,
+    structure,
+    wire,
+    word,
 )
-from acceptd.judge.code import Code, Table
+from acceptd.judge.catalogue.code import Code, Table
+from acceptd.judge.catalogue.references import REFERENCES
 from acceptd.judge.finding import SEVERITY_ORDER, Severity
-from acceptd.judge.references import REFERENCES
 
 _BARE: Final[Table] = (
-    codes_seal.TABLE
-    | codes_word.TABLE
-    | codes_export.TABLE
-    | codes_cell.TABLE
-    | codes_wire.TABLE
-    | codes_structure.TABLE
-    | codes_facts.TABLE
-    | codes_payload.TABLE
-    | codes_schema.TABLE
-    | codes_run.TABLE
-    | codes_runtime.TABLE
-    | codes_outcome.TABLE
+    seal.TABLE
+    | word.TABLE
+    | export.TABLE
+    | cell.TABLE
+    | wire.TABLE
+    | structure.TABLE
+    | facts.TABLE
+    | payload.TABLE
+    | schema.TABLE
+    | run.TABLE
+    | runtime.TABLE
+    | outcome.TABLE
 )
 REASONS: Final[reasons_files.Reasons] = (
     reasons_files.TABLE | reasons_model.TABLE | reasons_facts.TABLE | reasons_run.TABLE | reasons_record.TABLE
 )
-"""Reason and references by code: every code has its line in one of the tables ``reasons_*.py``."""
+"""Reason and references by code: every code has its line in one of the tables ``catalogue/reasons_*.py``."""
 
 
 def _with_reason(name: str, code: Code) -> Code:

@@ -13,7 +13,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from acceptd import __version__
-from acceptd.judge.code import Code
+from acceptd.judge.catalogue.code import Code
 from acceptd.judge.codes import CODES, group
 from acceptd.report.escape import line
 

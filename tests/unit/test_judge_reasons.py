@@ -6,8 +6,8 @@ import re
 
 import pytest
 
+from acceptd.judge.catalogue.references import REFERENCES
 from acceptd.judge.codes import CODES, REASONS, changeable, group, may_override
-from acceptd.judge.references import REFERENCES
 from acceptd.report.explain import explained, near
 from tools.gen_findings import TARGET, render
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from acceptd.judge.reasons_files import Reasons
+from acceptd.judge.catalogue.reasons_files import Reasons
 
 _UNTESTED: Final = "What no golden shows, nobody has seen: the model may compute anything there."
 _NOT_JUDGED: Final = "What was not measured must never count as passed."

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from acceptd.judge.catalogue.references import Reference
 from acceptd.judge.finding import Audience, Severity
-from acceptd.judge.references import Reference
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,7 +13,7 @@ class Code:
     """Default severity, who may see it, what it means and what to do about it.
 
     ``reason`` says in a sentence which attack or accident the rule prevents; it and ``references`` stand in
-    the tables ``reasons_*.py`` and are joined in :mod:`acceptd.judge.codes`.
+    the tables ``catalogue/reasons_*.py`` and are joined in :mod:`acceptd.judge.codes`.
     """
 
     severity: Severity

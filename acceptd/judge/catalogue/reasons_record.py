@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from acceptd.judge.reasons_files import Reasons
+from acceptd.judge.catalogue.reasons_files import Reasons
 
 _ORIGIN: Final = (
     "When a model misbehaves nobody can find out where it came from, make it again, or recall its kin."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from acceptd.judge.code import Code, Table
+from acceptd.judge.catalogue.code import Code, Table
 
 
 def _missing(what: str, key: str) -> Code:

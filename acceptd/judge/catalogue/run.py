@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from acceptd.judge.code import Code, Table
+from acceptd.judge.catalogue.code import Code, Table
 
 TABLE: Final[Table] = {
     "vectors/duplicate-name": Code(

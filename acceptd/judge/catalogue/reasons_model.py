@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from acceptd.judge.reasons_files import Reasons
+from acceptd.judge.catalogue.reasons_files import Reasons
 
 _PARSERS: Final = "Parsers differ here: the model that was checked need not be the model that runs."
 _NATIVE: Final = "Native code reads these bytes; where they contradict themselves it reads beyond its memory."

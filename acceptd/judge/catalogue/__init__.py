@@ -1,0 +1,1 @@
+"""What every finding code means: severity, meaning, remedy, reason and public references; tables, no rules."""
