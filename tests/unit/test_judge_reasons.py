@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from acceptd.judge.catalogue import reasons_facts, reasons_files, reasons_model, reasons_record, reasons_run
 from acceptd.judge.catalogue.references import REFERENCES
 from acceptd.judge.codes import CODES, REASONS, changeable, group, may_override
 from acceptd.report.explain import explained, near
@@ -15,9 +16,14 @@ pytestmark = pytest.mark.unit
 
 
 def test_every_code_has_its_reason_and_every_reason_its_code() -> None:
-    """A new code needs a line in acceptd/judge/reasons_*.py: a sentence on the attack or accident."""
+    """A new code needs a line in acceptd/judge/catalogue/reasons_*.py: a sentence on the attack or accident."""
     assert [code for code in CODES if not CODES[code].reason] == []
     assert set(REASONS) - set(CODES) == set()
+
+
+def test_no_code_has_a_second_reason_that_nobody_would_see() -> None:
+    tables = (reasons_facts, reasons_files, reasons_model, reasons_record, reasons_run)
+    assert sum(len(one.TABLE) for one in tables) == len(REASONS)
 
 
 @pytest.mark.parametrize("code", sorted(CODES))

@@ -110,8 +110,8 @@ TABLE: Final[Table] = {
     "difference/selection-changed": Code(
         "info",
         "reviewer",
-        "Selections of the same kind as before are decided by something that is computed otherwise.",
-        "Look at them where nothing above them was to change.",
+        "Selections of the same kind as before are now decided by a value that is computed differently.",
+        "Look at those where nothing that they depend on was meant to change.",
     ),
     "difference/size-changed": Code(
         "info",
@@ -122,7 +122,7 @@ TABLE: Final[Table] = {
     "difference/unknown": Code(
         "warn",
         "reviewer",
-        "There is a current release, and what differs from it is not known or not known to the end.",
+        "There is a current release, but it is not known, or known only in part, what differs from it.",
         "Run `acceptd ledger verify`; compare the two bundles by hand before the release.",
     ),
     "difference/version-changed": Code(

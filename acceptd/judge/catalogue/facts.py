@@ -11,7 +11,7 @@ TABLE: Final[Table] = {
         "reject",
         "team",
         "A size in an attribute (strides, kernel, pads, batch_dims, …) does not fit 32 bits: runtimes multiply "
-        "it, overflow, and divide by zero or end.",
+        "it, overflow, and then divide by zero or crash.",
         "Correct the attribute.",
     ),
     "structure/division-by-input": Code(

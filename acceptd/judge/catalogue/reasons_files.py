@@ -14,7 +14,7 @@ _TWO_NAMES: Final = (
 TABLE: Final[Reasons] = {
     "seal/bundle-too-large": (_LIMIT, ("CWE-770",)),
     "seal/changed-while-read": (
-        "Who swaps a file between check and use has one file judged and another released.",
+        "Whoever swaps a file between check and use gets one file judged and another one released.",
         ("CWE-367",),
     ),
     "seal/deadline": (
@@ -51,23 +51,23 @@ TABLE: Final[Reasons] = {
     "seal/name-reserved": (_TWO_NAMES, ("CWE-67", "CWE-42")),
     "seal/name-too-long": (
         "Some systems cut or refuse long paths, so a file goes missing unnoticed.",
-        ("CWE-1284",),
+        ("CWE-436",),
     ),
     "seal/native-library": (
         "A library beside a model is one wrong option, or one search path, away from running in production.",
-        ("CWE-506", "CWE-1357"),
+        ("CWE-427", "CWE-1357"),
     ),
     "seal/not-a-bundle": (
-        "What is of no known form would have to be guessed, and guesses can be led.",
+        "A reader would have to guess what a file of no known kind is, and the sender can steer the guess.",
         ("CWE-20",),
     ),
     "seal/not-a-file": (
         "Opening a FIFO blocks for ever, a device has side effects, a socket leads to another process.",
-        ("CWE-73", "CWE-400"),
+        ("CWE-66", "CWE-400"),
     ),
     "seal/other-filesystem": (
         "Behind a mount lie files of the host, or a server that hangs every read.",
-        ("CWE-22", "CWE-400"),
+        ("CWE-59", "CWE-400"),
     ),
     "seal/path-escape": ("A path that leaves the bundle reads or overwrites files of the host.", ("CWE-22",)),
     "seal/sparse-file": (
@@ -81,8 +81,8 @@ TABLE: Final[Reasons] = {
     "seal/too-deep": (_LIMIT, ("CWE-770",)),
     "seal/too-many-files": (_LIMIT, ("CWE-770",)),
     "seal/unreadable": (
-        "What cannot be read cannot be judged, and would still be missed by the model in production.",
-        ("CWE-754",),
+        "What cannot be read cannot be judged, and production would miss it as well.",
+        ("CWE-636",),
     ),
     "seal/vanished": ("A half-copied or withdrawn drop is not what its team meant to release.", ("CWE-367",)),
     "archive/bomb": (
@@ -97,10 +97,10 @@ TABLE: Final[Reasons] = {
         ("CWE-436",),
     ),
     "archive/empty": ("An empty archive would be released as a model that was never looked at.", ("CWE-20",)),
-    "archive/encrypted": ("What cannot be read cannot be judged.", ("CWE-20",)),
+    "archive/encrypted": ("What cannot be read cannot be judged.", ("CWE-636",)),
     "archive/link": (
-        "A link in an archive makes a later member write through it, outside the bundle.",
-        ("CWE-59", "CVE-2007-4559"),
+        "A later member can be written through the link, to a place outside the bundle.",
+        ("CWE-59", "CVE-2025-4330"),
     ),
     "archive/malformed": (
         "Readers repair broken archives in different ways, so they see different files.",
@@ -127,8 +127,8 @@ TABLE: Final[Reasons] = {
         ("CWE-130", "CWE-436"),
     ),
     "archive/special": (
-        "A device or FIFO made on unpacking blocks or reaches the host; a sparse member is a bomb.",
-        ("CWE-73", "CWE-409"),
+        "Unpacking a device or a FIFO blocks the reader or reaches the host; a sparse member can be a bomb.",
+        ("CWE-66", "CWE-409"),
     ),
     "archive/too-large": (_LIMIT, ("CWE-409", "CWE-770")),
     "archive/too-many-entries": (_LIMIT, ("CWE-770",)),
@@ -136,7 +136,7 @@ TABLE: Final[Reasons] = {
         "Bytes that belong to no member hide a payload, or a second archive that another reader opens.",
         ("CWE-436", "CWE-506"),
     ),
-    "archive/truncated": ("A part is missing: what would be judged is not what was packed.", ("CWE-354",)),
+    "archive/truncated": ("A part is missing: what would be judged is not what was packed.", ("CWE-130",)),
     "manifest/datetime": (
         "JSON has no such type, so two readers would turn it into different texts.",
         ("TOML 1.0",),
@@ -154,10 +154,7 @@ TABLE: Final[Reasons] = {
         ("CWE-20",),
     ),
     "manifest/invalid-range": ("No input lies in such a range, so nothing would be tested.", ("CWE-1284",)),
-    "manifest/labels-width": (
-        "A class without a label, or one too many, shifts what answers mean.",
-        ("CWE-682",),
-    ),
+    "manifest/labels-width": ("A missing label, or one too many, shifts what the answers mean.", ("CWE-436",)),
     "manifest/lock-mismatch": (
         "The bytes are not those that the team locked: changed on the way, or by a stranger.",
         ("CWE-354",),
@@ -193,7 +190,7 @@ TABLE: Final[Reasons] = {
     ),
     "policy/unknown-code": (
         "A misspelt code leaves a rule without effect, while its author believes that it holds.",
-        ("CWE-754",),
+        ("CWE-693",),
     ),
     "contract/missing": (
         "Without the acceptor's own statement a bundle is measured only by its submitter's word.",
@@ -201,7 +198,7 @@ TABLE: Final[Reasons] = {
     ),
     "contract/model-missing": ("Production would ask for a model that is not there.", ("CWE-20",)),
     "contract/model-unexpected": ("A model that nobody agreed on would be released along.", ("CWE-912",)),
-    "contract/none": ("Only the submitter's word was held against the model.", ("CWE-345",)),
+    "contract/none": ("The submitter alone says what the model is measured by.", ("CWE-345",)),
     "contract/refused": (
         (
             "A contract that cannot be read or that others may write must not count as none: deleting it "

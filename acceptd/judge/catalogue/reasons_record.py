@@ -7,10 +7,10 @@ from typing import Final
 from acceptd.judge.catalogue.reasons_files import Reasons
 
 _ORIGIN: Final = (
-    "When a model misbehaves nobody can find out where it came from, make it again, or recall its kin."
+    "When a model misbehaves nobody can trace its origin, rebuild it, or recall models made the same way."
 )
 _TARGET: Final = "Production fails on the first request, or on the one that first takes that path."
-_OTHER: Final = "Another runtime than the one that was agreed computed the answers, so they show nothing about it."
+_OTHER: Final = "Answers of a runtime other than the agreed one show nothing about the agreed one."
 
 TABLE: Final[Reasons] = {
     "export/checkpoint-missing": (_ORIGIN, ("CWE-345", "CWE-1357")),
@@ -36,11 +36,11 @@ TABLE: Final[Reasons] = {
         "The submitter's own comparison says that the export computes something else.",
         ("CWE-682", "arXiv:2210.00108"),
     ),
-    "export/quality-missing": ("Nobody has said how well the model does what it is for.", ("CWE-754",)),
+    "export/quality-missing": ("Nobody has said how well the model does what it is for.", ("arXiv:1810.03993",)),
     "export/redistribution-missing": ("Releasing it may break the terms under which its parts were given.", ()),
     "export/tested-hardware-missing": (
         "Speed, memory and rounding are unknown on the hardware that serves it.",
-        ("CWE-754",),
+        (),
     ),
     "license/missing": ("Releasing a model without a licence may be an infringement.", ()),
     "license/not-allowed": ("Releasing it would bind the acceptor to terms that were never agreed.", ()),
@@ -54,8 +54,8 @@ TABLE: Final[Reasons] = {
     "runtime/version-mismatch": (_OTHER, ("CWE-345",)),
     "target/operator-unavailable": (_TARGET, ("ORT reduced operators", "ONNX operators")),
     "difference/initializers-changed": (
-        "Weights that appear or vanish are how a backdoor is put in by hand.",
-        ("arXiv:1708.06733",),
+        "A backdoor that is built into the graph brings weights of its own.",
+        ("arXiv:2511.00664",),
     ),
     "difference/interface-changed": (
         "Callers of the current release would fail, or read every answer wrongly.",
@@ -63,7 +63,7 @@ TABLE: Final[Reasons] = {
     ),
     "difference/models-changed": ("A model that nobody asked for would be released along.", ("CWE-912",)),
     "difference/new-branch": (
-        "A new place of choice may be a new behaviour; here no input leads to it.",
+        "A new choice may be a new behaviour, even where no input decides it.",
         ("arXiv:2206.07840",),
     ),
     "difference/new-domain": (
@@ -79,7 +79,7 @@ TABLE: Final[Reasons] = {
         ("arXiv:2511.00664", "arXiv:2206.07840", "CWE-912"),
     ),
     "difference/operator-gone": (
-        "A step that was taken out, such as a check of the input, is missed by nobody until it matters.",
+        "Nobody misses a step that was taken out, such as a check of the input, until it matters.",
         ("CWE-693",),
     ),
     "difference/selection-changed": (
@@ -87,12 +87,12 @@ TABLE: Final[Reasons] = {
         ("arXiv:2511.00664", "CWE-912"),
     ),
     "difference/size-changed": (
-        "A model that grew or shrank much is another model than the one that is known.",
+        "A model that grew or shrank a lot is not the model that people know.",
         ("CWE-345",),
     ),
-    "difference/unknown": ("What could not be compared may have changed in any way.", ("CWE-754",)),
+    "difference/unknown": ("What could not be compared may have changed in any way.", ("CWE-636",)),
     "difference/version-changed": (
-        "Operators change their meaning between versions: the same nodes compute something else.",
+        "Operators change their meaning between versions: the same nodes can compute something else.",
         ("ONNX versioning",),
     ),
     "export/independent-byte-equal": (
@@ -100,18 +100,15 @@ TABLE: Final[Reasons] = {
         ("CWE-345",),
     ),
     "export/independent-differs": (
-        "Two exporters that disagree show that one of them changed the model.",
+        "Two exporters may write the same model in two ways, but one of them may also have changed it.",
         ("arXiv:2210.00108",),
     ),
     "export/independent-graph-equal": (
-        "An exporter alone cannot have changed what two of them wrote alike.",
+        "One exporter alone cannot have altered a graph that another one writes just the same.",
         ("arXiv:2210.00108",),
     ),
-    "export/independent-unknown": (
-        "What could not be compared shows nothing about the exporter.",
-        ("CWE-754",),
-    ),
-    "payload/archive": ("What lies in an archive no scanner of the release looks at.", ("CWE-506",)),
+    "export/independent-unknown": ("What could not be compared shows nothing about the exporter.", ("CWE-636",)),
+    "payload/archive": ("No scanner of the release looks into such an archive.", ("CWE-506",)),
     "payload/executable": (
         "Malware travels in models because scanners look at files, not into tensors.",
         ("CWE-506", "arXiv:2107.08590"),
@@ -119,7 +116,7 @@ TABLE: Final[Reasons] = {
     "payload/flood": ("Thousands of false beginnings hide the one that matters.", ("CWE-506", "CWE-400")),
     "payload/pickle": ("Loading a pickle runs whatever code its author put there.", ("CWE-502",)),
     "payload/script": ("One careless tool away from running, it has no business in a model.", ("CWE-506",)),
-    "payload/unreadable": ("What cannot be read cannot be judged.", ("CWE-754",)),
+    "payload/unreadable": ("What cannot be read cannot be judged.", ("CWE-636",)),
     "payload/url": (
         "An address in a model may be where something else reports to or fetches from.",
         ("CWE-506",),
@@ -129,12 +126,12 @@ TABLE: Final[Reasons] = {
         ("CWE-789",),
     ),
     "cost/peak-memory": (
-        "Each value is small, and together they end the process that serves the model.",
+        "Each value may be small, and together they end the process that serves the model.",
         ("CWE-770",),
     ),
     "cost/repetition": (
-        "A few bytes say how often a loop runs: once loaded, it never answers.",
-        ("CWE-834", "arXiv:2006.03463"),
+        "A few bytes say how often a loop runs: once started, the model never answers.",
+        ("CWE-834", "CWE-400"),
     ),
     "quantization/disagrees": (
         "Accuracy and speed were measured for another quantisation than the one that is released.",

@@ -8,30 +8,41 @@ from acceptd.judge.catalogue.reasons_files import Reasons
 
 _UNTESTED: Final = "What no golden shows, nobody has seen: the model may compute anything there."
 _NOT_JUDGED: Final = "What was not measured must never count as passed."
-_TAKEN: Final = "A job that breaks its rules may be run by the model, and nothing that it says can be believed."
+_TAKEN: Final = (
+    "A job that breaks its rules may be under the model's control: nothing that it says can be believed."
+)
 _HUNGRY: Final = "In production it takes the memory, time or disk of everything beside it."
 _SERVED: Final = "The loader holds answers to the accepted interface, so production would get errors."
 
 TABLE: Final[Reasons] = {
     "vectors/duplicate-name": ("It is open which of the two values is fed or expected.", ("CWE-436",)),
-    "vectors/empty-set": (_UNTESTED, ("CWE-754",)),
-    "vectors/gap": ("Values shift by one place, and the wrong ones are compared.", ("CWE-682",)),
+    "vectors/empty-set": (_UNTESTED, ("arXiv:1708.06733",)),
+    "vectors/gap": ("Values shift by one place, and the wrong ones are compared.", ("CWE-683",)),
     "vectors/input-shape": (_SERVED, ("CWE-1284",)),
     "vectors/insensitive": (
-        "A model that answers the same whatever it is asked passes every golden of that one answer.",
-        ("CWE-754", "arXiv:1708.06733"),
+        "A model that gives one answer whatever it is asked passes every golden with that answer.",
+        ("arXiv:1708.06733",),
     ),
-    "vectors/missing": (_UNTESTED, ("CWE-754", "arXiv:1708.06733")),
-    "vectors/none": (_UNTESTED, ("CWE-754", "arXiv:1708.06733")),
-    "vectors/output-unchecked": (_UNTESTED, ("CWE-754",)),
-    "vectors/pattern-empty": ("Its author believes that goldens are tested which are not there.", ("CWE-754",)),
+    "vectors/missing": (_UNTESTED, ("arXiv:1708.06733",)),
+    "vectors/none": (_UNTESTED, ("arXiv:1708.06733",)),
+    "vectors/output-unchecked": (_UNTESTED, ("arXiv:1708.06733",)),
+    "vectors/pattern-empty": (
+        "Its author believes that goldens were tested which do not exist.",
+        ("arXiv:1708.06733",),
+    ),
     "vectors/self-made": (
         "Values that the runtime made itself repeat its mistakes: a wrong export agrees with itself.",
         ("CWE-345",),
     ),
-    "vectors/smoke-only": (_UNTESTED, ("CWE-754",)),
-    "vectors/tolerance-invalid": ("A tolerance of NaN or infinity accepts every output.", ("CWE-1284",)),
-    "vectors/too-large": (_HUNGRY, ("CWE-770",)),
+    "vectors/smoke-only": (_UNTESTED, ("arXiv:1708.06733",)),
+    "vectors/tolerance-invalid": (
+        "An infinite tolerance accepts every output, and what NaN accepts depends on how the test is written.",
+        ("CWE-1284",),
+    ),
+    "vectors/too-large": (
+        "Values that one job cannot return cannot be compared, and they crowd out every other submission.",
+        ("CWE-770",),
+    ),
     "vectors/type-mismatch": (
         "Values are converted on the way, and the comparison hides what was lost.",
         ("CWE-1287",),
@@ -43,7 +54,7 @@ TABLE: Final[Reasons] = {
         ),
         ("CWE-1286",),
     ),
-    "vectors/unpaired": (_UNTESTED, ("CWE-754",)),
+    "vectors/unpaired": (_UNTESTED, ("arXiv:1708.06733",)),
     "vectors/unsupported-dtype": (_UNTESTED, ("CWE-1287",)),
     "load/digest-mismatch": ("The bytes changed between seal and load.", ("CWE-354", "CWE-367")),
     "load/empty-model": ("There is nothing to load.", ("CWE-20",)),
@@ -56,7 +67,7 @@ TABLE: Final[Reasons] = {
         "Text is normalised by the host's locale: another host gives other answers.",
         ("CWE-176",),
     ),
-    "load/options-refused": ("The model would run with other options than it was accepted with.", ("CWE-754",)),
+    "load/options-refused": ("The model would run with other options than it was accepted with.", ("CWE-636",)),
     "load/order-invalid": ("Values cannot be told apart by name, so the wrong ones are fed.", ("CWE-436",)),
     "load/profile-bounds": (_HUNGRY, ("CWE-770",)),
     "load/provider-unavailable": (
@@ -79,40 +90,43 @@ TABLE: Final[Reasons] = {
     "run/name-ignored": ("By position a value may reach another input than its author meant.", ("CWE-436",)),
     "run/output-dtype": (_SERVED, ("CWE-1287",)),
     "run/output-shape": (_SERVED, ("CWE-1284",)),
-    "run/outputs-too-large": (_HUNGRY, ("CWE-789", "arXiv:2006.03463")),
+    "run/outputs-too-large": (_HUNGRY, ("CWE-789",)),
     "run/overridden-initializer": (
         "The golden tests the value that it brings along, not the released weight.",
-        ("CWE-345",),
+        ("CWE-471",),
     ),
     "run/unexpected-case": (_TAKEN, ("CWE-345",)),
     "run/unexpressible-type": (_UNTESTED, ("ONNX IR",)),
-    "run/unfed-input": (_UNTESTED, ("CWE-754",)),
+    "run/unfed-input": (_UNTESTED, ("arXiv:1708.06733",)),
     "run/unknown-input": ("The golden was made for another model.", ("CWE-345",)),
     "parity/class-changed": (
-        "The released model decides otherwise than the one that was trained and evaluated.",
+        "The released model decides differently from the one that was trained and evaluated.",
         ("CWE-682",),
     ),
-    "parity/drift": ("Small errors of logits move cases that lie near a threshold.", ("CWE-682",)),
+    "parity/drift": ("Small errors in logits flip cases that lie near a threshold.", ("CWE-682",)),
     "parity/dtype": ("Comparing after a conversion would hide what the conversion lost.", ("CWE-1287",)),
     "parity/kind": ("They cannot be compared, and callers would misread the answer.", ("CWE-843",)),
-    "parity/malformed": (_TAKEN, ("CWE-1286",)),
+    "parity/malformed": (
+        "What is not the tensor that it claims to be cannot be compared; in a run it can mean a taken-over job.",
+        ("CWE-1286",),
+    ),
     "parity/mismatch": (
         "Export, quantisation, conversion or an intruder changed what the model computes.",
         ("CWE-682", "arXiv:2210.00108"),
     ),
     "parity/not-probabilities": (
-        "Thresholds on such values decide about nothing that they were set for.",
+        "A threshold that was set for probabilities means nothing on such values.",
         ("CWE-682",),
     ),
-    "parity/output-missing": (_UNTESTED, ("CWE-754",)),
+    "parity/output-missing": (_UNTESTED, ("arXiv:1708.06733",)),
     "parity/shape": ("They cannot be compared, and callers would misread the answer.", ("CWE-1284",)),
     "parity/tolerance-capped": (
         "Who sets the tolerance sets the result: a wide one accepts every model.",
         ("CWE-693",),
     ),
     "behaviour/nondeterministic": (
-        "No answer can be reproduced after a complaint, and no golden means anything.",
-        ("CWE-330",),
+        "No answer can be reproduced after a complaint, and a golden that matches once proves little.",
+        ("arXiv:2408.05148",),
     ),
     "behaviour/optimisation-class-change": (
         (
@@ -133,12 +147,18 @@ TABLE: Final[Reasons] = {
         ("CWE-754", "CWE-119"),
     ),
     "behaviour/probe-error": ("The model fails on inputs for which it was declared.", ("CWE-754",)),
-    "behaviour/probe-error-outside": ("Callers should know that it does not take everything.", ("CWE-754",)),
-    "behaviour/probe-non-finite": ("NaN passes every comparison with a threshold as false.", ("CWE-682",)),
+    "behaviour/probe-error-outside": (
+        "Callers should know that the model does not take every input.",
+        ("CWE-754",),
+    ),
+    "behaviour/probe-non-finite": (
+        "Every comparison of NaN with a threshold is false, so the threshold decides nothing.",
+        ("CWE-682",),
+    ),
     "behaviour/probe-not-probabilities": (_SERVED, ("CWE-682",)),
     "behaviour/unoptimised-failed": (
-        "It runs only as one optimiser rewrites it: another runtime refuses it.",
-        ("CWE-754",),
+        "It runs only as one optimiser rewrites it; another runtime may refuse it.",
+        ("CWE-758",),
     ),
     "placement/cpu-fallback": (
         "Speed and rounding are not those of the target alone.",
@@ -151,10 +171,13 @@ TABLE: Final[Reasons] = {
     "placement/provider-unused": ("The test says nothing about the target.", ("ORT execution providers",)),
     "placement/unknown": ("It stays open whose kernels were tested.", ("ORT execution providers",)),
     "resources/cpu-limit": (
-        "An endless loop or a sponge stops a production service.",
+        "An endless loop, or an input made to be slow, stops a production service.",
         ("CWE-835", "CWE-834", "arXiv:2006.03463"),
     ),
-    "resources/load-ceiling": ("A service that starts too slowly is missing after each restart.", ("CWE-400",)),
+    "resources/load-ceiling": (
+        "A service that starts too slowly is down for too long after each restart.",
+        ("CWE-400",),
+    ),
     "resources/memory-ceiling": (_HUNGRY, ("CWE-770",)),
     "resources/memory-limit": (
         "A few bytes of graph allocate terabytes, and the host kills what runs beside it.",
@@ -163,7 +186,7 @@ TABLE: Final[Reasons] = {
     "resources/other-limit": (_HUNGRY, ("CWE-770",)),
     "resources/output-limit": (_HUNGRY, ("CWE-789",)),
     "resources/run-ceiling": (
-        "Answers that come too late are no answers, and callers pile up.",
+        "Answers that come too late are useless, and waiting callers pile up.",
         ("CWE-400", "arXiv:2006.03463"),
     ),
     "resources/size-ceiling": ("It does not fit the target that it was made for.", ("CWE-770",)),
@@ -172,28 +195,34 @@ TABLE: Final[Reasons] = {
         "Threads starve everything beside them; 500 were started by one model's metadata.",
         ("CWE-770",),
     ),
-    "resources/wall-limit": ("A model that waits for ever stops whoever waits for it.", ("CWE-835",)),
+    "resources/wall-limit": ("A model that waits for ever stops whoever waits for it.", ("CWE-400",)),
     "sandbox/forbidden-call": (
         "A model computes; one that opens sockets or starts processes has taken over its process.",
         ("CWE-653", "CWE-506"),
     ),
-    "sandbox/frame-too-large": (_HUNGRY, ("CWE-770",)),
-    "sandbox/job-crash": ("Bytes that crash a reader are how attacks on readers begin.", ("CWE-119",)),
-    "sandbox/job-error": ("A reader that meets what nobody foresaw has not judged it.", ("CWE-754",)),
+    "sandbox/frame-too-large": (
+        "A report without bounds would exhaust the memory of the daemon that reads it.",
+        ("CWE-770",),
+    ),
+    "sandbox/job-crash": ("A file that crashes a reader may be the beginning of an attack on it.", ("CWE-119",)),
+    "sandbox/job-error": (
+        "A reader that stops at an error which nobody foresaw has not judged the file.",
+        ("CWE-636",),
+    ),
     "sandbox/protocol-violation": (_TAKEN, ("CWE-345", "CWE-653")),
-    "sandbox/unknown-code": ("A code without a meaning would be passed over.", ("CWE-754",)),
-    "cell/copy-lost": (_NOT_JUDGED, ("CWE-754",)),
+    "sandbox/unknown-code": ("A code that has no meaning here would otherwise be passed over.", ("CWE-636",)),
+    "cell/copy-lost": (_NOT_JUDGED, ("CWE-636",)),
     "cell/daemon-died": (
         "What kills the judge twice is set aside, or it would stop every other submission.",
         ("CWE-754",),
     ),
-    "cell/deadline": (_NOT_JUDGED, ("CWE-754",)),
+    "cell/deadline": (_NOT_JUDGED, ("CWE-636",)),
     "cell/job-retried": (
-        "A busy host may look like a hanging model; one loss is told and not held against it.",
+        "A busy host can make a model look as if it hangs, so a single loss is not held against it.",
         ("CWE-754",),
     ),
-    "cell/lost": (_NOT_JUDGED, ("CWE-754",)),
-    "cell/stage-missing": (_NOT_JUDGED, ("CWE-754",)),
+    "cell/lost": (_NOT_JUDGED, ("CWE-636",)),
+    "cell/stage-missing": (_NOT_JUDGED, ("CWE-636",)),
     "cell/unavailable": ("Without the sandbox a model would run with the rights of the daemon.", ("CWE-653",)),
     "cell/wall-missing": (
         "A model that got through the missing wall could have written its own evidence.",

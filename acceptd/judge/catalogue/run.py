@@ -35,7 +35,7 @@ TABLE: Final[Table] = {
         "hold",
         "team",
         "The outputs are the same for all different inputs that were tried: a golden that tests nothing. One "
-        "constant output beside others, or a model without a manifest, is only told.",
+        "constant output beside others, or a model without a manifest, is info only.",
         "Check that the weights were exported; add goldens with different expected values.",
     ),
     "vectors/missing": Code(
@@ -54,7 +54,7 @@ TABLE: Final[Table] = {
         "hold",
         "team",
         "No golden set has an expected value of an output, so nothing shows that it computes what it should. "
-        "Where goldens are not required it is only told.",
+        "Where goldens are not required it is info only.",
         "Add output_N.pb of this output to at least one set, or remove the output from the model.",
     ),
     "vectors/pattern-empty": Code(
@@ -108,7 +108,7 @@ TABLE: Final[Table] = {
     "vectors/unsupported-dtype": Code(
         "reject",
         "team",
-        "A golden file holds an element type that has no byte form here.",
+        "A golden file holds an element type whose values acceptd cannot read.",
         "Use one of ONNX's own element types.",
     ),
     "load/digest-mismatch": Code(
@@ -152,7 +152,7 @@ TABLE: Final[Table] = {
     "load/order-invalid": Code(
         "reject",
         "team",
-        "The declared structure of the model cannot be meant: duplicate or empty names, or an unknown dtype.",
+        "The declared inputs and outputs make no sense: duplicate or empty names, or an unknown dtype.",
         "Correct the model's table in bundle.toml.",
     ),
     "load/profile-bounds": Code(

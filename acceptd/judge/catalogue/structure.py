@@ -106,7 +106,7 @@ TABLE: Final[Table] = {
         "hold",
         "team",
         "A weight is also a graph input, so that a caller may replace it. In a model without a manifest, whose "
-        "interface nobody declared, it is only told.",
+        "interface nobody declared, it is info only.",
         "Export without keep_initializers_as_inputs.",
     ),
     "structure/rank": Code(
@@ -245,8 +245,8 @@ TABLE: Final[Table] = {
     "operator/not-listed": Code(
         "reject",
         "team",
-        "The model uses an operator, or one of a domain, that the policy does not list.",
-        "Export with listed operators, or ask the acceptor to list it.",
+        "The model uses an operator, or an operator domain, that the policy does not list.",
+        "Export with listed operators, or ask the acceptor to list this one.",
     ),
     "operator/over-limit": Code(
         "reject",

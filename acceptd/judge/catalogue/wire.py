@@ -95,7 +95,7 @@ TABLE: Final[Table] = {
     "wire/trailing-data": Code(
         "reject",
         "team",
-        "Zero bytes follow the model (some parsers accept them, the runtime refuses them).",
+        "Bytes of value 0 follow the model: some parsers accept them, the runtime refuses them.",
         "Remove what follows the model.",
     ),
     "wire/truncated": Code(
