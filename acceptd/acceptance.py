@@ -17,7 +17,7 @@ from typing import Any, Literal
 from acceptd.cell.blobs import Blob, closing_blob, lent
 from acceptd.cell.limits import JobLimits, job_limits
 from acceptd.compare import pairing
-from acceptd.errors import CellUnavailableError, ConfigError, InternalError, SealError
+from acceptd.errors import CellUnavailableError, InternalError, SealError
 from acceptd.evidence import Facts, JobRecord, Prior, Problem, Sealed, SealFailure, Statistics, Submission
 from acceptd.execution import Execution, Sources
 from acceptd.judge import coverage, infer, inventory
@@ -216,11 +216,12 @@ class Acceptance:
         self.jobs.append(record)
         if record.manifest is None:
             return
-        try:
-            self.manifest = manifests.validate(record.manifest)
-        except ConfigError as error:
-            where, _, message = error.message.removeprefix("bundle.toml: ").partition(": ")
-            self.manifest_error = Problem(code="manifest/invalid", where=f"bundle.toml {where}", message=message)
+        found = manifests.validated(record.manifest)
+        if isinstance(found, manifests.Manifest):
+            self.manifest = found
+            return
+        where = f"bundle.toml {found.key}".strip()
+        self.manifest_error = Problem(code="manifest/invalid", where=where, message=found.message)
 
     def _find_contract(self, manifest: Manifest) -> tuple[Contract | None, str]:
         # An inferred id is a guess from the drop's name: no contract may be picked by it.

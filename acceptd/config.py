@@ -12,10 +12,10 @@ import tomllib
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from acceptd.errors import ConfigError, StateError
-from acceptd.policy.manifest import first_error
+from acceptd.policy.troubles import Trouble, first
 
 INSTALLED_STATE = Path("/var/lib/acceptd")
 CHECKOUT = Path(__file__).resolve().parent.parent
@@ -137,11 +137,11 @@ def load_settings(state: Path) -> Settings:
             if not value.isdecimal():
                 raise ConfigError(f"ACCEPTD_{key.upper()}={value!r} is not a whole number")
             document[key] = int(value)
-    try:
-        return Settings.model_validate(document)
-    except ValidationError as error:
-        place, message = first_error(error)
-        raise ConfigError(f"{path}: {place}: {message}", remedy="docs/operations.md lists the keys") from error
+    found = first(document, Settings)
+    if isinstance(found, Trouble):
+        words = f"{found.key}: {found.message}" if found.key else found.message
+        raise ConfigError(f"{path}: {words}", remedy="docs/operations.md lists the keys")
+    return found
 
 
 def policies_directory(settings: Settings) -> Path:

@@ -17,19 +17,19 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import rfc8785
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from acceptd.errors import ConfigError, UsageError
 from acceptd.judge.codes import CODES, may_override
 from acceptd.judge.finding import SEVERITY_ORDER
 from acceptd.policy.contract import Contract
 from acceptd.policy.lines import Place
-from acceptd.policy.manifest import Table, first_error
+from acceptd.policy.manifest import Table
 from acceptd.policy.names import valid_model_id
 from acceptd.policy.policy import Policy
 from acceptd.policy.profile import Profile
 from acceptd.policy.reduced import Reduced, parse_reduced
-from acceptd.policy.troubles import Trouble, dotted, read, validated
+from acceptd.policy.troubles import Trouble, dotted, first, read, validated
 from acceptd.policy.troubles import all_keys as all_keys
 from acceptd.policy.troubles import keys_of as keys_of
 from acceptd.policy.trusted import check_file, check_interpreter, check_owner, read_trusted
@@ -61,7 +61,7 @@ def load_profile(path: Path) -> Profile:
     if profile.interpreter:
         check_interpreter(f"{path}: interpreter", Path(profile.interpreter))
     for index, one in enumerate(profile.custom_operators):
-        check_file(f"{path}: custom_operators.{index}.path", Path(one.path))
+        check_file(f"{path}: custom_operators[{index}].path", Path(one.path))
     if profile.reduced_build is not None:
         check_file(f"{path}: reduced_build.config", Path(profile.reduced_build.config))
     return profile
@@ -207,11 +207,12 @@ def _with_override(policy: Policy, key: str, text: str, pair: str) -> Policy:
     for part in parts[:-1]:
         table = table[part]
     table[parts[-1]] = _value(text)
-    try:
-        changed = Policy.model_validate(document)
-    except ValidationError as error:
-        _, message = first_error(error)
-        raise UsageError(f"--set {pair!r}: {message}", remedy="policies/default.toml explains each key") from error
+    changed = first(document, Policy)
+    if isinstance(changed, Trouble):
+        remedy = "policies/default.toml explains each key"
+        if "a list in [ ] is needed" in changed.message:
+            remedy = f"write a TOML list: --set '{key}=[\"{text}\"]'"
+        raise UsageError(f"--set {pair!r}: {changed.message}", remedy=remedy)
     try:
         _check_severities(changed, f"--set {pair!r}")
     except ConfigError as error:

@@ -7,9 +7,10 @@ out of it. The manifest binds nothing that a contract says otherwise.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, ValidationError, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from acceptd.errors import ConfigError
 from acceptd.policy.export import Exporter, ExportRecord
@@ -18,6 +19,7 @@ from acceptd.policy.quantization import Quantization
 from acceptd.policy.table import Short as Short
 from acceptd.policy.table import Table as Table
 from acceptd.policy.table import Text as Text
+from acceptd.policy.troubles import Trouble, first
 
 DTYPES = (
     "float32", "float64", "float16", "bfloat16", "float8e4m3fn", "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz",
@@ -147,7 +149,8 @@ class ModelSpec(Table):
         for what, values in (("input", self.inputs), ("output", self.outputs)):
             names = [value.name for value in values]
             if len(set(names)) != len(names):
-                raise ValueError(f"two {what}s have one name")
+                twice = next(name for name in names if names.count(name) > 1)
+                raise ValueError(f"two {what}s have one name, {twice[:60]!r}")
         return self
 
 
@@ -202,13 +205,21 @@ class Manifest(Table):
             ("file", [file for m in self.models for file in m.files]),
         ):
             if len(set(values)) != len(values):
-                raise ValueError(f"two models have one {what}")
-        for model in self.models:
-            for value in (*model.inputs, *model.outputs):
-                for dim in value.shape or ():
-                    if isinstance(dim, str) and dim != "?" and dim not in self.dims and self.declared:
-                        raise ValueError(f"dimension {dim[:60]!r} of {value.name[:60]!r} is not bounded in [dims]")
+                twice = next(value for value in values if values.count(value) > 1)
+                raise ValueError(f"models: two models have one {what}, {twice[:60]!r}")
+        for place, dim in self._named_dims():
+            if dim not in self.dims and self.declared:
+                raise ValueError(f"{place}: dimension {dim[:60]!r} is not bounded in [dims]")
         return self
+
+    def _named_dims(self) -> Iterator[tuple[str, str]]:
+        """Yield place and name of every named dimension."""
+        for number, model in enumerate(self.models):
+            for side, values in (("inputs", model.inputs), ("outputs", model.outputs)):
+                for index, value in enumerate(values):
+                    for axis, dim in enumerate(value.shape or ()):
+                        if isinstance(dim, str) and dim != "?":
+                            yield f"models[{number}].{side}[{index}].shape[{axis}]", dim
 
     @property
     def inspected(self) -> list[ModelSpec]:
@@ -221,19 +232,14 @@ class Manifest(Table):
         return self.bundle.version != "0+inferred"
 
 
-def first_error(error: ValidationError) -> tuple[str, str]:
-    """Return (place, message) of the first error in words that fit one line."""
-    item = error.errors(include_url=False, include_input=False)[0]
-    place = ".".join(str(part) for part in item["loc"]) or "(top)"
-    if item["type"] == "extra_forbidden":
-        return place[:200], "there is no such key"
-    return place[:200], str(item["msg"]).removeprefix("Value error, ")[:400]
+def validated(document: dict[str, Any]) -> Manifest | Trouble:
+    """Return the manifest for JSON data out of the cell, or what is wrong with it, with its place."""
+    return first(document, Manifest)
 
 
 def validate(document: dict[str, Any]) -> Manifest:
     """Return the manifest for JSON data out of the cell; raise ConfigError with the place otherwise."""
-    try:
-        return Manifest.model_validate(document)
-    except ValidationError as error:
-        place, message = first_error(error)
-        raise ConfigError(f"bundle.toml: {place}: {message}") from error
+    found = validated(document)
+    if isinstance(found, Trouble):
+        raise ConfigError(f"bundle.toml: {found.key or 'the whole'}: {found.message}")
+    return found

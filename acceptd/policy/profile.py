@@ -144,7 +144,7 @@ class Profile(Table):
         for index, one in enumerate(self.custom_operators):
             if len(parts) > 1 and parts[0] == "1" and parts[1].isdecimal() and one.abi > int(parts[1]):
                 raise ValueError(
-                    f"custom_operators.{index}.abi: {one.abi} is newer than onnxruntime {self.onnxruntime}, "
+                    f"custom_operators[{index}].abi: {one.abi} is newer than onnxruntime {self.onnxruntime}, "
                     f"which serves up to {parts[1]}"
                 )
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 import tomllib
 import types
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
+from difflib import SequenceMatcher, get_close_matches
 from typing import Annotated, Any, Final, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
@@ -17,7 +17,10 @@ from acceptd.policy.lines import Place, line_of, locate
 T = TypeVar("T", bound=BaseModel)
 _AT_LINE: Final = re.compile(r" \(at line ([0-9]+), column ([0-9]+)\)")
 _AT_END: Final = " (at end of document)"
-_NAMED: Final = re.compile(r"([a-z_]+(?:\.[^:\s]+)?): (.*)", re.DOTALL)
+_NAMED: Final = re.compile(r"([a-z_]+(?:[.\[][^:\s]+)?): (.*)", re.DOTALL)
+_WORDS_SHOWN: Final = 12
+_COMPARED: Final = 80
+"""Characters of a given word that are compared with the known ones; it may be a submitter's."""
 _KINDS: Final = {
     "bool": "true or false",
     "int": "a whole number",
@@ -60,12 +63,8 @@ class Source:
 
     def place(self, key: str) -> Place:
         """Return the place that a dotted key means, or the nearest around it; keys may hold dots themselves."""
-        named = {dotted(place): place for place in self.lines}
-        parts = key.split(".")
-        for length in range(len(parts), 0, -1):
-            if (known := named.get(".".join(parts[:length]))) is not None:
-                return known
-        return ()
+        fits = [place for place in self.lines if place and _begins(key, dotted(place))]
+        return max(fits, key=len, default=())
 
     def trouble(self, place: Place, message: str, remedy: str = "") -> Trouble:
         """Return the trouble at a place."""
@@ -110,9 +109,45 @@ def validated(source: Source, kind: type[T], remedy: str) -> T | list[Trouble]:
         return sorted(merged.values())
 
 
+def first(document: dict[str, Any], kind: type[T]) -> T | Trouble:
+    """Return the table of a document whose text is not at hand, or what is wrong with it in one trouble.
+
+    The words are those of :func:`validated`; a suggestion stands in the message, and so do the places of what
+    else is wrong. The line means nothing. What was given is shown escaped and cut short.
+    """
+    found = validated(Source(document, {}), kind, "")
+    if not isinstance(found, list):
+        return found
+    one, *others = found
+    message = f"{one.message}; {one.remedy}" if one.remedy else one.message
+    if others:
+        names = ", ".join(other.key[:60] or "the top" for other in others[:3])
+        more = f" and {len(others) - 3} more" if len(others) > 3 else ""
+        message = f"{message} (also wrong: {names}{more})"
+    return Trouble(one.line, one.key, message, one.remedy)
+
+
 def dotted(place: Place) -> str:
-    """Return a place as it is named in messages: ``models.0.inputs.1.dtype``."""
-    return ".".join(str(part) for part in place)[:300]
+    """Return a place as it is named in messages: ``models[0].inputs[1].dtype``. Odd characters are escaped."""
+    text = ""
+    for part in place:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        else:
+            shown = part[:300] if part[:300].isprintable() else repr(part[:300])[1:-1]
+            text += f".{shown}" if text else shown
+    return text[:300]
+
+
+def _begins(key: str, start: str) -> bool:
+    return key == start or key.startswith((f"{start}.", f"{start}["))
+
+
+def closest(given: str, words: Sequence[str]) -> str:
+    """Return the known word that a given one was most likely meant to be, the first of equals; empty for none."""
+    near = set(get_close_matches(given[:_COMPARED], words, n=max(1, len(words))))
+    ratios = {one: SequenceMatcher(None, one, given[:_COMPARED]).ratio() for one in words if one in near}
+    return max(ratios, key=ratios.__getitem__, default="")
 
 
 def _trouble(source: Source, kind: type[BaseModel], item: Any, remedy: str) -> Trouble:
@@ -128,19 +163,23 @@ def _trouble(source: Source, kind: type[BaseModel], item: Any, remedy: str) -> T
     if sort == "literal_error":
         allowed = re.findall(r"'((?:[^'\\]|\\.)*)'|(\b[0-9]+\b)", str(item["ctx"]["expected"]))
         words = [first or second for first, second in allowed]
-        close = get_close_matches(str(given), words, n=1)
-        message = f"is {_shown(given)}; it may be {item['ctx']['expected']}"
-        return source.trouble(place, message, f"did you mean {close[0]}?" if close else remedy)
+        close = closest(given, words) if isinstance(given, str) else ""
+        may = str(item["ctx"]["expected"])
+        if len(words) > _WORDS_SHOWN:
+            may = f"{', '.join(words[:_WORDS_SHOWN])} and {len(words) - _WORDS_SHOWN} more"
+        message = f"is {_shown(given)}; it may be {may}"
+        return source.trouble(place, message, f"did you mean {close}?" if close else remedy)
     wanted = _KINDS.get(sort.removesuffix("_type").removesuffix("_parsing").removesuffix("_from_float"))
     if wanted and sort.endswith(("_type", "_parsing", "_from_float")):
         is_now = _TOML.get(type(given), "of another type")
-        return source.trouble(place, f"is {is_now}, {_shown(given)}; {wanted} is needed", remedy)
+        shown = "" if isinstance(given, dict) else f", {_shown(given)}"
+        return source.trouble(place, f"is {is_now}{shown}; {wanted} is needed", remedy)
     words_ = str(item["msg"]).removeprefix("Value error, ")
-    if sort == "value_error" and (found := _NAMED.fullmatch(words_)) and found[1].split(".")[0] in source.document:
+    if sort == "value_error" and (found := _NAMED.fullmatch(words_)) and _first_key(found[1]) in source.document:
         line = line_of(source.lines, source.place(found[1]))
         return Trouble(line, found[1], found[2][:400], remedy)
-    if words_.startswith("Input should"):
-        words_ = f"is {_shown(given)}; it {words_.removeprefix('Input ')}"
+    if words_.startswith(("Input should", "String should")):
+        words_ = f"is {_shown(given)}; it {words_.partition(' ')[2]}"
     return source.trouble(place, words_[:400], remedy)
 
 
@@ -155,25 +194,30 @@ def _is_value(source: Source, place: Place) -> bool:
     return True
 
 
+def _first_key(key: str) -> str:
+    return re.split(r"[.\[]", key, maxsplit=1)[0]
+
+
 def _shown(value: Any) -> str:
+    if isinstance(value, str):
+        value = value[:100]
     text = str(value).lower() if isinstance(value, bool) else repr(value)
     return text if len(text) <= 60 else f"{text[:59]}…"
 
 
 def _unknown(kind: type[BaseModel], place: Place) -> tuple[str, str]:
     name = str(place[-1])
+    shown = _shown(name)
     table = _table_at(kind, place[:-1])
     names = keys_of(table) if table is not None else []
     where = f"[{dotted(place[:-1])}] has" if len(place) > 1 else "there is"
-    message = f"{where} no key {name!r}"
+    message = f"{where} no key {shown}"
     elsewhere = [key for key in all_keys(kind) if key.rpartition(".")[2] == name]
     if elsewhere:
         home = elsewhere[0].rpartition(".")[0]
         return message, f"it belongs to [{home}]" if home else "it belongs to the top, before every [table]"
-    close = get_close_matches(name, names, n=1, cutoff=0.6)
-    if close:
-        return message, f"did you mean {close[0]}?"
-    return message, ""
+    close = closest(name, names)
+    return message, f"did you mean {close}?" if close else ""
 
 
 def _table_at(kind: type[BaseModel], place: Place) -> type[BaseModel] | None:

@@ -13,11 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from pydantic import ValidationError
-
 from acceptd.errors import LedgerError, LoaderError, ReleaseError, StateError
 from acceptd.intake.files import write_exclusive
-from acceptd.policy.manifest import first_error
+from acceptd.policy.troubles import Trouble, first
 from acceptd.record.attest import statement_differences, verify_statement
 from acceptd.record.canonical import document_digest, plain
 from acceptd.record.entry import Entry
@@ -305,11 +303,10 @@ def _not_revoked(state: Path, keys: ReleaseKeys, book: Book, digest: str) -> Non
 def _options(options: Mapping[str, Any] | SessionOptions) -> SessionOptions:
     if isinstance(options, SessionOptions):
         return options
-    try:
-        return SessionOptions.model_validate(dict(options))
-    except ValidationError as error:
-        place, message = first_error(error)
-        raise ReleaseError(f"session options: {place}: {message}") from error
+    found = first(dict(options), SessionOptions)
+    if isinstance(found, Trouble):
+        raise ReleaseError(f"session options: {f'{found.key}: ' if found.key else ''}{found.message}")
+    return found
 
 
 def _released(state: Path, row: Row, *, new: bool) -> Release:

@@ -59,7 +59,7 @@ def test_every_error_is_told_at_its_line(tmp_path: Path) -> None:
     assert [(one.line, one.key) for one in found] == [
         (2, "name"),
         (3, "requird_walls"),
-        (4, "required_walls.0"),
+        (4, "required_walls[0]"),
         (5, "files"),
         (8, "limits.files"),
         (9, "limits.nodez"),
@@ -137,17 +137,17 @@ def test_a_contract_is_known_by_its_keys_or_place_and_checked_deep_inside(tmp_pa
     found = told(tmp_path, CONTRACT)
     keys = [(one.line, one.key) for one in found]
     assert keys == [
-        (6, "models.0.inputs.0.dtype"),
-        (7, "models.0.inputs.0.shape.1"),
-        (8, "models.0.inputs.1.name"),
-        (9, "models.0.inputs.1.nam"),
-        (14, "models.0.outputs.0.lables"),
+        (6, "models[0].inputs[0].dtype"),
+        (7, "models[0].inputs[0].shape[1]"),
+        (8, "models[0].inputs[1].name"),
+        (9, "models[0].inputs[1].nam"),
+        (14, "models[0].outputs[0].lables"),
         (15, "dims.batch"),
     ]
     words = {one.key: one.remedy for one in found}
-    assert words["models.0.outputs.0.lables"] == "did you mean labels?"
-    assert words["models.0.inputs.1.nam"] == "did you mean name?"
-    shape = next(one for one in found if one.key.endswith("shape.1"))
+    assert words["models[0].outputs[0].lables"] == "did you mean labels?"
+    assert words["models[0].inputs[1].nam"] == "did you mean name?"
+    shape = next(one for one in found if one.key.endswith("shape[1]"))
     assert "a whole number is needed" in shape.message
     assert "text" in shape.message
 

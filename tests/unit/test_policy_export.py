@@ -147,7 +147,7 @@ def test_no_licence_where_some_are_demanded_is_missing() -> None:
 def test_a_policy_lists_single_known_licences(tmp_path: Path, entry: str) -> None:
     file = tmp_path / "p.toml"
     file.write_text(f'[licenses]\nallowed = ["MIT", "{entry}"]\n')
-    with pytest.raises(ConfigError, match=r"licenses\.allowed\.1"):
+    with pytest.raises(ConfigError, match=r"licenses\.allowed\[1\]"):
         load_policy(file)
     assert valid_entry("apache-2.0") == "Apache-2.0"
 

@@ -75,7 +75,7 @@ def test_the_examples_are_valid_but_for_their_paths(path: Path) -> None:
         ({"custom_operators": [{**LIBRARY, "domain": "com.microsoft"}]}, "onnxruntime's own domain"),
         ({"custom_operators": [{**LIBRARY, "domain": "ai.onnx"}]}, "onnxruntime's own domain"),
         ({"custom_operators": [LIBRARY, {**LIBRARY, "path": "/opt/y/libx.so"}]}, "name libx.so stands twice"),
-        ({"onnxruntime": "1.19.2", "custom_operators": [LIBRARY]}, "custom_operators.0.abi: 20 is newer"),
+        ({"onnxruntime": "1.19.2", "custom_operators": [LIBRARY]}, "custom_operators[0].abi: 20 is newer"),
         ({"reduced_build": {"config": "ops.config", "sha256": HEX}}, "is no absolute path"),
         ({"reduced_build": {"config": "/ops.config"}}, "reduced_build.sha256: is missing"),
         ({"thread_count": 4}, "there is no key 'thread_count'"),
@@ -193,7 +193,7 @@ def test_a_file_of_a_stranger_is_refused_wherever_a_profile_names_it(tmp_path: P
 def test_a_custom_operator_library_that_others_can_write_is_refused(tmp_path: Path) -> None:
     library = written(tmp_path / "lib/libx.so", "", 0o664)
     path = profile_of(tmp_path, custom_operators=[{**LIBRARY, "path": str(library)}])
-    with pytest.raises(ConfigError, match=re.escape("custom_operators.0.path")):
+    with pytest.raises(ConfigError, match=re.escape("custom_operators[0].path")):
         load.load_profile(path)
     library.chmod(0o644)
     load.load_profile(path)
