@@ -200,7 +200,12 @@ def _versions(model: ModelSpec, agreed: ContractModel | None, facts: Facts) -> I
         for domain in sorted({*side.opsets, *used}):
             says, has = side.opsets.get(domain), facts.opsets.get(domain)
             if says != has:
-                message = f"opset of {domain} is {has}, the {who} says {says}"
+                if has is None:
+                    message = f"the model imports no domain {domain}, the {who} says opset {says}"
+                elif says is None:
+                    message = f"the model imports opset {has} of {domain}, the {who} names no such domain"
+                else:
+                    message = f"opset of {domain} is {has}, the {who} says {says}"
                 where = f"models.{model.name}.opsets.{domain}"
                 yield make("schema/opset-mismatch", "judge", where, message, {who: says, "model": has})
 

@@ -28,8 +28,10 @@ _TEXT: Final = 4000
 def render(reports: Sequence[tuple[str, Mapping[str, Any]]]) -> bytes:
     """Return the document, UTF-8, for (place, report) pairs; ``place`` is empty for one bundle.
 
-    ``reject`` and ``hold`` are failures; a verdict that is inconclusive is an error of its suite; a family whose
-    stage was never reached is skipped; ``warn`` and ``info`` stand in ``system-out``.
+    ``reject`` and ``hold`` are failures, counted by family: the verdict that follows from them is no further
+    one, and fails by itself only where no family does (a finding that a team may not see). A verdict that is
+    inconclusive is an error of its suite; a family whose stage was never reached is skipped; ``warn`` and
+    ``info`` stand in ``system-out``.
     """
     suites, totals, seconds = [], [0, 0, 0], 0.0
     for number, (place, report) in enumerate(reports):
@@ -75,6 +77,8 @@ def _suite(number: int, place: str, report: Mapping[str, Any]) -> tuple[str, tup
     if report["verdict"] == "inconclusive":
         errors += 1
         verdict = f'<error type="inconclusive" message="{markup(report["reason"])}"/>'
+    elif report["verdict"] != "accepted" and (failures or errors):
+        verdict = f"<system-out>{markup(report['verdict'], 20)}: {markup(report['reason'])}</system-out>"
     elif report["verdict"] != "accepted":
         failures += 1
         verdict = f'<failure type="{markup(report["verdict"])}" message="{markup(report["reason"])}"/>'
@@ -116,7 +120,9 @@ def _case(name: str, classname: str, inner: str) -> str:
 
 def _told(tag: str, findings: Sequence[Mapping[str, Any]]) -> str:
     first = findings[0]
-    head = f'<{tag} type="{markup(first["code"], 100)}" message="{markup(first["message"])}">'
+    where = f"{markup(first['where'], 400)}: " if first["where"] else ""
+    more = f" (and {len(findings) - 1} more)" if len(findings) > 1 else ""
+    head = f'<{tag} type="{markup(first["code"], 100)}" message="{where}{markup(first["message"])}{more}">'
     return f"{head}{_lines(findings)}</{tag}>"
 
 

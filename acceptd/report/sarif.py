@@ -23,6 +23,9 @@ RANKS: Final = {"reject": 100.0, "hold": 75.0, "warn": 50.0, "info": 10.0}
 """SARIF has one level for ``hold`` and ``warn``; the rank (3.27.25) and the property ``severity`` differ."""
 MANIFEST: Final = "bundle.toml"
 _BASE: Final = "BUNDLES"
+_OF_MANIFEST: Final = frozenset({"schema", "vectors", "manifest", "export", "license"})
+"""Families whose ``models.<name>...`` is a key of bundle.toml; others mean the model's file."""
+_MANIFEST_PLACES: Final = ("models.", "models[", "bundle.", "preprocessing.", "labels.")
 
 
 def render(reports: Sequence[tuple[str, Mapping[str, Any]]], *, whole: bool = False) -> dict[str, Any]:
@@ -145,9 +148,10 @@ def _location(
 def locate(report: Mapping[str, Any], finding: Mapping[str, Any]) -> tuple[str, str]:
     """Return (file of the bundle, place inside it) for one finding; either may be empty.
 
-    The judge writes places as ``file``, ``file: place``, ``models.<name>...``, or in words of their own.
+    The judge writes places as ``file``, ``file: place``, ``<model>: <golden set>: place``, ``models.<name>...``
+    (a place in bundle.toml), or in words of their own. A golden set may be a directory, told with a slash.
     """
-    where = str(finding["where"])
+    where = str(finding["where"]).removeprefix(f"{MANIFEST} ")
     paths = {str(one["path"]) for one in report.get("files", ())}
     head, _, rest = where.partition(": ")
     if where in paths:
@@ -155,13 +159,32 @@ def locate(report: Mapping[str, Any], finding: Mapping[str, Any]) -> tuple[str, 
     if head in paths:
         return head, rest
     models = {str(one["name"]): one.get("file") for one in report.get("models", ())}
-    if finding["stage"] == "manifest":
+    said = group(str(finding["code"]))
+    if finding["stage"] == "manifest" or said == "contract":
         return (MANIFEST if MANIFEST in paths else ""), where
+    if MANIFEST in paths and said in _OF_MANIFEST and where.startswith(_MANIFEST_PLACES):
+        return MANIFEST, where
+    if said in {"vectors", "parity"} and (found := _golden(where, models, paths)) is not None:
+        return found
     if head.startswith("models."):
         named = models.get(head.removeprefix("models.").partition(".")[0])
         return (str(named) if named in paths else ""), where
     files = [str(file) for file in models.values() if file in paths]
     return (files[0] if len(files) == 1 else ""), where
+
+
+def _golden(where: str, models: Iterable[str], paths: Iterable[str]) -> tuple[str, str] | None:
+    """Return (file or directory of the golden set, place inside it), None where ``where`` names none."""
+    head, _, rest = where.partition(": ")
+    words = (rest if head in models else where).split(": ")
+    for length in range(min(len(words), 8), 0, -1):  # a path may hold the separator itself
+        name = ": ".join(words[:length])
+        inner = ": ".join(words[length:])
+        if name and name in paths:
+            return name, inner
+        if name and any(path.startswith(f"{name}/") for path in paths):
+            return f"{name}/", inner
+    return None
 
 
 def _rule(name: str, code: Code | None) -> dict[str, Any]:

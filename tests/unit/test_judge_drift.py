@@ -239,6 +239,23 @@ def test_a_used_domain_that_manifest_and_contract_do_not_declare() -> None:
     assert set(before(facts, world.a_manifest(), world.a_contract())) == {"schema/opset-mismatch"}
 
 
+def test_a_domain_that_one_side_alone_names_is_told_as_such() -> None:
+    def more(document: dict[str, Any]) -> None:
+        model(document)["opsets"]["ai.onnx.ml"] = 3
+
+    def words(facts: Facts, manifest: Manifest) -> str:
+        judged = world.verdict(world.submission([world.inspect(facts=facts)]), manifest=manifest)
+        return " ".join(one.message for one in judged.findings if one.code == "schema/opset-mismatch")
+
+    assert words(world.facts(), world.a_manifest(more)) == (
+        "the model imports no domain ai.onnx.ml, the manifest says opset 3"
+    )
+    foreign = world.facts(opsets={"ai.onnx": 13, "com.microsoft": 1})
+    assert words(foreign, world.a_manifest()) == (
+        "the model imports opset 1 of com.microsoft, the manifest names no such domain"
+    )
+
+
 def test_an_imported_but_unused_domain_is_info_only() -> None:
     facts = world.facts(opsets={"ai.onnx": 13, "Paddle": 1}, unused_domains=["Paddle"])
     assert before(facts, world.a_manifest(), world.a_contract()) == []

@@ -58,14 +58,25 @@ def test_a_family_that_rejects_or_holds_fails_with_message_place_and_remedy() ->
     root = made(("", report(findings=many)))
     failure = case(root, "parity").find("failure")
     assert failure is not None
-    assert (failure.get("type"), failure.get("message")) == ("parity/mismatch", "2 of 6 elements exceed")
+    assert (failure.get("type"), failure.get("message")) == (
+        "parity/mismatch",
+        "main: 2 of 6 elements exceed (and 1 more)",
+    )
     assert "reject parity/mismatch at main ×2" in (failure.text or "")
     assert "remedy: Compare the exported model" in (failure.text or "")
     assert "parity/class-changed at other" in (failure.text or "")
     assert case(root, "structure").find("failure") is not None
     assert "no goldens" in (case(root, "vectors").findtext("system-out") or "")
-    assert case(root, "verdict").find("failure") is not None
+    assert case(root, "verdict").find("failure") is None
+    assert (case(root, "verdict").findtext("system-out") or "").startswith("rejected: ")
+    assert root.get("failures") == "2"
     assert case(root, "parity").get("classname") == "acceptd.compare"
+
+
+def test_a_verdict_that_no_shown_finding_explains_fails_by_itself() -> None:
+    root = made(("", report(findings=[])))
+    assert case(root, "verdict").find("failure") is not None
+    assert root.get("failures") == "1"
 
 
 def test_every_family_is_a_case_and_an_accepted_bundle_has_no_failure() -> None:

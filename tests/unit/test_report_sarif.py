@@ -6,6 +6,7 @@ import json
 import re
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -80,7 +81,6 @@ def test_levels_come_from_severities_and_hold_is_told_from_warn(severity: str, l
     [
         ("models/a b#1.onnx", "inspect", "models/a%20b%231.onnx", None),
         ("models/a b#1.onnx: graph/node conv[3]", "inspect", "models/a%20b%231.onnx", "graph/node conv[3]"),
-        ("models.main: features", "judge", "models/a%20b%231.onnx", "models.main: features"),
         ("bundle.version", "manifest", "bundle.toml", "bundle.version"),
         ("set 0, output y", "compare", "models/a%20b%231.onnx", "set 0, output y"),
         ("", "judge", "models/a%20b%231.onnx", None),
@@ -95,6 +95,40 @@ def test_a_result_names_the_file_and_the_place_in_it(where: str, stage: str, uri
     logical = place.get("logicalLocations", [{}])[0].get("fullyQualifiedName", "")
     assert logical.endswith(inner or "")
     assert bool(logical) == bool(inner)
+
+
+@pytest.mark.parametrize(
+    ("code", "stage", "where", "uri", "inner"),
+    [
+        (
+            "schema/opset-mismatch",
+            "judge",
+            "models.main.opsets.ai.onnx",
+            "bundle.toml",
+            "models.main.opsets.ai.onnx",
+        ),
+        ("schema/dtype-changed", "judge", "models.main: features", "bundle.toml", "models.main: features"),
+        ("contract/none", "judge", "a/b", "bundle.toml", "a/b"),
+        ("license/missing", "manifest", "bundle.toml bundle.license", "bundle.toml", "bundle.license"),
+        ("vectors/missing", "vectors", "models.main", "bundle.toml", "models.main"),
+        ("parity/mismatch", "compare", "main: golden/set_0: y", "golden/set_0/", "y"),
+        ("parity/mismatch", "compare", "main: g: odd.npz: y", "g%3A%20odd.npz", "y"),
+        ("vectors/smoke-only", "vectors", "golden/set_0", "golden/set_0/", None),
+        ("load/refused", "run", "models.main", "model.onnx", "models.main"),
+        ("parity/mismatch", "compare", "main: unknown: y", "model.onnx", "main: unknown: y"),
+    ],
+)
+def test_a_finding_stands_at_the_file_that_it_is_about(
+    code: str, stage: str, where: str, uri: str, inner: str | None
+) -> None:
+    names = ("bundle.toml", "model.onnx", "golden/set_0/input_0.pb", "g: odd.npz")
+    files = [{"path": name, "size": 1, "sha256": "ab" * 32} for name in names]
+    one = report(files=files, models=[{"name": "main", "file": "model.onnx"}])
+    found, place = sarif.locate(one, finding(code=code, stage=stage, where=where))
+    assert (quote(found, safe="/"), place or None) == (uri, inner)
+    assert SCHEMA.is_valid(
+        sarif.render([("", one | {"findings": [finding(code=code, stage=stage, where=where)]})])
+    )
 
 
 def test_a_file_of_a_suite_is_named_from_the_suite_with_its_digest() -> None:

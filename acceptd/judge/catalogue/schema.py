@@ -114,8 +114,9 @@ TABLE: Final[Table] = {
     "schema/opset-mismatch": Code(
         "reject",
         "team",
-        "The model imports another operator set version than declared.",
-        "Correct opsets in bundle.toml, or export with the agreed version.",
+        "The model imports another operator set version than declared, or one of the two names no such domain.",
+        "Where the versions differ, correct opsets in bundle.toml or export with the agreed one; where the model "
+        "imports no such domain, export it whole or take the line out.",
     ),
     "schema/optional-changed": Code(
         "reject",
