@@ -1,16 +1,18 @@
 """The loader's look at its own process: is the onnxruntime that is mapped here the one that was accepted?
 
 Everything is read from ``/proc/self/maps``, from the files that are really mapped, whatever brought them in:
-LD_LIBRARY_PATH, LD_PRELOAD, PYTHONPATH or the working directory. Digests are kept for as long as a file does not
+LD_LIBRARY_PATH, LD_PRELOAD, PYTHONPATH or the working directory, and by the names under which the linker asked for
+them: a link may lead to a file of any name. Digests are kept for as long as a file does not
 change, so a process hashes each library once. Standard library only.
 """
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -50,13 +52,15 @@ def check(options: Options, runtime: Any) -> None:
         return
     stems = {stem(name) for name in options.libraries}
     lent = _preloaded()
+    asked = _asked(stems)
 
     def wanted(path: str) -> bool:
         name = basename(path)
-        return stem(name) in stems or name in lent or of_runtime(path, package)
+        return stem(name) in stems or name in lent or path in asked or of_runtime(path, package)
 
     stamps = _stamps(path for path, _ in mappings if wanted(path))
     found = _hashed(mappings, wanted)
+    found += [Library(asked[one.path], one.sha256, one.size) for one in found if one.path in asked]
     pinned = {*options.libraries.values(), *(one.sha256 for one in options.operators)}
     extra = [
         Difference(LIBRARY, basename(one.path), "not-pinned", "", one.sha256)
@@ -137,6 +141,32 @@ def _mappings() -> Mappings:
     return frozenset(
         (os.fsdecode(path.replace(b"\\012", b"\n")), int(inode)) for inode, path in _LINE.findall(text)
     )
+
+
+class _Loaded(ctypes.Structure):
+    """The beginning of ``struct dl_phdr_info``."""
+
+    _fields_ = (("address", ctypes.c_void_p), ("name", ctypes.c_char_p))
+
+
+_EACH: Final = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(_Loaded), ctypes.c_size_t, ctypes.c_void_p)
+
+
+def _asked(stems: Collection[str]) -> dict[str, str]:
+    """Return the real paths of libraries that were asked for by another, pinned name, and that name's path.
+
+    ``/proc/self/maps`` has the file that a link leads to; dl_iterate_phdr(3) has the name that was opened.
+    """
+    names: list[str] = []
+
+    def each(loaded: Any, _size: int, _data: Any) -> int:
+        names.append(os.fsdecode(loaded.contents.name or b""))
+        return 0
+
+    ctypes.CDLL(None).dl_iterate_phdr(_EACH(each), None)
+    wanted = [name for name in names if "/" in name and stem(basename(name)) in stems]
+    real = {os.path.realpath(name): name for name in wanted}
+    return {path: name for path, name in real.items() if stem(basename(path)) != stem(basename(name))}
 
 
 def _stamps(paths: Iterable[str]) -> dict[str, tuple[int, ...] | None]:

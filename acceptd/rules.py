@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,7 +50,9 @@ def load_rules(directory: Path, policy: str, overrides: Sequence[str] = ()) -> R
     if overrides:
         rules = load.with_overrides(rules, overrides)
     place = directory / "profiles" / f"{rules.profile}.toml"
-    # The profile `cpu` is built in, so that a policy file alone is enough.
-    profile = Profile() if rules.profile == "cpu" and not place.exists() else load.named_profile(place)
+    # The profile `cpu` is built in, so that a policy file alone is enough. A link that leads nowhere is no absence:
+    # the built-in one pins nothing.
+    built_in = rules.profile == "cpu" and not os.path.lexists(place)
+    profile = Profile() if built_in else load.named_profile(place)
     reduced = load.load_reduced(profile, str(place))
     return Rules(rules, load.digest(rules), profile, load.digest(profile), directory, reduced)

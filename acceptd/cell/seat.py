@@ -42,14 +42,15 @@ class Seat:
     def give_back(self, parent: WarmParent, *, trouble: str, suspect: bool) -> str:
         """Take a parent back after a job; return why it is replaced, or an empty string.
 
-        ``suspect``: the job was killed from outside; the parent is asked at once whether anything is left.
+        ``suspect``: the job did not end well; the parent is asked at once, or when its last job has ended.
         """
         with self.lock:
             parent.running -= 1
             if not parent.retired:
                 parent.retired = trouble or (f"jobs: {parent.jobs}" if parent.jobs >= JOBS_PER_PARENT else "")
-                due = suspect or parent.jobs % JOBS_PER_HEALTH == 0
-                if not parent.retired and parent.running == 0 and due:
+                parent.doubted |= suspect or parent.jobs % JOBS_PER_HEALTH == 0
+                if not parent.retired and parent.running == 0 and parent.doubted:
+                    parent.doubted = False
                     parent.retired = parent.ailment()
                 reason = parent.retired
             else:

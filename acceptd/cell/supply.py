@@ -41,7 +41,7 @@ _ASKED: Final = 5
 MAX_KINDS: Final = 16
 """Kinds of parents in supply; a profile that was changed leaves its old kind behind until a restart."""
 MAX_KNOWN: Final = 512
-"""Parents whose facts are kept."""
+"""Parents whose facts are kept; those of a parent that still lives always are."""
 _numbers = itertools.count(1)
 
 
@@ -57,6 +57,9 @@ class WarmParent:
         """Who it is; the libraries are hashed beside the first jobs. Raises OSError: one cannot be read."""
         self.jobs = 0
         self.running = 0
+        self.doubted = False
+        """Whether it is to be asked how it is as soon as none of its jobs runs."""
+        self.closed = False
         self.retired = ""
         """Why it takes no more jobs; empty while it does."""
         self._lock = threading.Lock()
@@ -96,6 +99,7 @@ class WarmParent:
 
     def close(self) -> None:
         """Close the control socket; the parent and everything below it end."""
+        self.closed = True
         with contextlib.suppress(OSError):
             self.parent.control.close()
         self.parent.process.kill()
@@ -169,6 +173,8 @@ class ParentSupply:
             if self._closed:
                 raise CellUnavailableError("the cell is closed")
             upcoming = self._upcoming.popleft() if self._upcoming else self._spawner.submit(self._start)
+            if upcoming.done() and upcoming.exception() is not None:
+                upcoming = self._spawner.submit(self._start)  # what failed a spare then says nothing of now
             while len(self._upcoming) < self._spares:
                 self._upcoming.append(self._spawner.submit(self._start))
         parent = self._awaited(upcoming)
@@ -241,7 +247,7 @@ class Supplies:
         self._sealed = sealed
         self._spares = int(spare)
         self._testing = testing
-        self._known: dict[int, Future[RuntimeFacts]] = {}
+        self._known: dict[int, WarmParent] = {}
         self._others: dict[Kind, ParentSupply] = {}
         self._own = self._supply(Kind())
         self._closed = False  # of profiles' kinds; acceptd's own supply knows for itself
@@ -272,7 +278,7 @@ class Supplies:
         if found is None:
             raise CellUnavailableError(f"nothing is known of warm parent {number} any more")
         try:
-            return found.result()
+            return found.facts.result()
         except OSError as error:
             raise CellUnavailableError(
                 f"the runtime of warm parent {number} cannot be measured: {error.filename}: {error.strerror}",
@@ -284,9 +290,11 @@ class Supplies:
 
     def _remember(self, parent: WarmParent) -> None:
         with self._lock:
-            self._known[parent.number] = parent.facts
-            while len(self._known) > MAX_KNOWN:
-                del self._known[next(iter(self._known))]
+            self._known[parent.number] = parent
+            over = len(self._known) - MAX_KNOWN
+            # A parent may live as long as the daemon while hundreds of others come and go beside it.
+            for one in [one for one in self._known.values() if one.closed][: max(0, over)]:
+                del self._known[one.number]
 
     def close(self) -> None:
         """End every parent that is not taken."""

@@ -83,8 +83,9 @@ def examine(interpreter: str = "") -> Interpreter:
     """
     if interpreter in {"", sys.executable}:
         place = sys.executable
-        # PYTHONHOME turns this process's own idea of its directories: a fresh, isolated one tells them.
-        found = _other(place, (0, 0, 0)) if os.environ.get("PYTHONHOME") else _own()
+        # These turn this process's own idea of its directories: a fresh, isolated one tells them.
+        turned = any(os.environ.get(name) for name in ("PYTHONHOME", "PYTHONPLATLIBDIR"))
+        found = _other(place, (0, 0, 0)) if turned else _own()
     else:
         place = interpreter
         found = _other(interpreter, _guarded(interpreter))

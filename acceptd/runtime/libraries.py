@@ -17,7 +17,7 @@ _MAX_CACHED: Final = 4096
 _TRIES: Final = 3
 """A hard link to a file (as some installers make) changes its ctime while it is read."""
 _SETTLED_NS: Final = 2_000_000_000
-"""A file changed so shortly before it was hashed may change again within one tick of the clock, unseen."""
+"""A file changed so shortly before it is hashed may change again within one tick of the clock, unseen."""
 Key = tuple[int, int, int, int, int]
 """Device, inode, size, mtime_ns, ctime_ns: what no writer can leave as it was."""
 _cache: dict[Key, str] = {}
@@ -73,6 +73,7 @@ def _library(path: str) -> Library:
                 digest = _cache.get(key)
             if digest is not None:
                 return Library(path, digest, status.st_size)
+            begun = time.time_ns()
             digest = _read(descriptor)
             if _key(os.fstat(descriptor)) == key:
                 break
@@ -80,7 +81,7 @@ def _library(path: str) -> Library:
             raise OSError(116, "changed while it was read", path)
     finally:
         os.close(descriptor)
-    if time.time_ns() - max(key[3], key[4]) > _SETTLED_NS:
+    if begun - max(key[3], key[4]) > _SETTLED_NS:
         adopt({key: digest})
     return Library(path, digest, status.st_size)
 

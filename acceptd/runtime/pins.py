@@ -9,6 +9,7 @@ library for LD_LIBRARY_PATH names it as it is asked for.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -18,6 +19,7 @@ from acceptd.runtime.facts import Library
 LIBRARY: Final = "runtime/library-mismatch"
 VERSION: Final = "runtime/version-mismatch"
 OPERATORS: Final = "runtime/custom-operator-mismatch"
+_RELEASE: Final = re.compile(r"-[0-9]+(\.[0-9]+)+$")
 Kind = Literal["other-digest", "not-pinned", "not-mapped", "other-version"]
 
 
@@ -48,8 +50,8 @@ def basename(path: str) -> str:
 
 
 def stem(name: str) -> str:
-    """Return a library's name without the version behind ``.so``."""
-    return name.partition(".so")[0]
+    """Return a library's name without its version: ``libm.so.6`` is ``libm-2.31.so``, as older glibc calls it."""
+    return _RELEASE.sub("", name.partition(".so")[0])
 
 
 def differences(

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
 
 from acceptd.cell import seat as seat_module
+from acceptd.cell import supply as supply_module
 from acceptd.cell.client import Cell
 from acceptd.cell.limits import job_limits
 from acceptd.cell.supply import Kind, Supplies, WarmParent
@@ -163,3 +165,51 @@ def test_parents_that_still_see_a_sealed_directory_that_was_made_anew_are_replac
         assert not alive(parent)
         assert not alive(spare), "what stood ready saw the old one too"
         assert reasons == ["sealed: the directory was made anew"]
+
+
+def test_after_a_job_that_was_killed_beside_another_the_parent_is_asked_when_both_are_over(
+    sealed: Path,
+) -> None:
+    with Cell(sealed, testing=True) as cell:
+        seat, parent = cell._take(Kind())
+        assert cell._take(Kind())[1] is parent
+        parent.parent.control.send(b"Xthreads")
+        assert seat.give_back(parent, trouble="", suspect=True) == ""  # the other one still runs
+        assert seat.give_back(parent, trouble="", suspect=False) == "threads: 2"
+        assert not alive(parent)
+
+
+def test_the_facts_of_a_living_parent_outlast_all_that_come_and_go(
+    sealed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supply_module, "MAX_KNOWN", 2)
+    supplies = Supplies(sealed, testing=True)
+    first, second = (Cell(sealed, testing=True, supplies=supplies) for _ in range(2))
+    try:
+        living = run(first).parent
+        others = []
+        for _ in range(3):
+            seat, parent = second._take(Kind())
+            seat.give_back(parent, trouble="lost: told so", suspect=False)
+            others.append(parent.number)
+        assert run(first).parent == living
+        assert first.runtime(living).onnxruntime
+        with pytest.raises(CellUnavailableError, match="nothing is known"):
+            first.runtime(others[0])
+    finally:
+        first.close()
+        second.close()
+        supplies.close()
+
+
+def test_a_spare_that_failed_long_ago_fails_no_job_of_now(sealed: Path) -> None:
+    with Cell(sealed, testing=True, spare=True) as cell:
+        run(cell)
+        supply = cell._supplies.of(Kind())
+        supply._upcoming.popleft().result().close()
+        failed: Future[WarmParent] = Future()
+        failed.set_exception(CellUnavailableError("no memory, then"))
+        supply._upcoming.append(failed)
+        seat, parent = cell._take(Kind())
+        seat.give_back(parent, trouble="lost: told so", suspect=False)
+        assert run(cell).ending == "done"

@@ -141,6 +141,16 @@ def test_a_library_in_the_linkers_way(way: str, pinned: Pinned, tmp_path: Path) 
     assert pinned.process(world=pinned.loose, **{way: value}) == {"it": "accept"}  # it does work, and is mapped
 
 
+def test_a_link_of_a_pinned_name_to_a_file_of_any_name(pinned: Pinned, tmp_path: Path) -> None:
+    """/proc/self/maps has the file's own name, which nobody pinned; the linker asked for a pinned one."""
+    planted = pinned.plant(pinned.named("libstdc++"), tmp_path / "lib", "plain.so")
+    (planted.parent / "libstdc++.so.6").symlink_to("plain.so")
+    told = pinned.process(LD_LIBRARY_PATH=str(planted.parent))["it"]
+    assert told.startswith("RuntimeMismatchError: ")
+    assert "libstdc++.so.6 has the SHA-256" in told
+    assert pinned.process(world=pinned.loose, LD_LIBRARY_PATH=str(planted.parent)) == {"it": "accept"}
+
+
 def test_a_preloaded_library_that_nobody_pinned(pinned: Pinned, tmp_path: Path) -> None:
     planted = pinned.plant(pinned.named("libm.so"), tmp_path, "libharmless.so")
     told = pinned.process(LD_PRELOAD=str(planted))["it"]

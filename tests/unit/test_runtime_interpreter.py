@@ -118,11 +118,10 @@ def test_the_environment_of_whoever_starts_acceptd_plants_nothing(
     assert found.stdout.startswith(str(tmp_path))  # the plant itself works
 
 
-def test_a_planted_home_of_the_interpreter_gives_no_libraries(tmp_path: Path) -> None:
-    """PYTHONHOME with the real standard library and a planted site directory; the interpreter is no venv."""
-    base = os.path.realpath(sys.executable)
+def plant_library(place: Path) -> None:
+    """Make a directory with the real standard library and planted site directories."""
     stdlib = Path(os.__file__).parent
-    home = tmp_path / "lib" / stdlib.name
+    home = place / stdlib.name
     home.mkdir(parents=True)
     for entry in stdlib.iterdir():
         if entry.name not in {"site-packages", "dist-packages"}:
@@ -131,6 +130,12 @@ def test_a_planted_home_of_the_interpreter_gives_no_libraries(tmp_path: Path) ->
         for module in interpreter.MODULES:
             (home / folder / module).mkdir(parents=True)
             (home / folder / module / "__init__.py").write_text("")
+
+
+def test_a_planted_home_of_the_interpreter_gives_no_libraries(tmp_path: Path) -> None:
+    """PYTHONHOME with the real standard library and a planted site directory; the interpreter is no venv."""
+    base = os.path.realpath(sys.executable)
+    plant_library(tmp_path / "lib")
     search = os.pathsep.join([str(Path(__file__).parents[2]), *filter(None, sys.path)])
     environment = {"PYTHONHOME": str(tmp_path), "PYTHONPATH": search}
     code = (
@@ -142,4 +147,22 @@ def test_a_planted_home_of_the_interpreter_gives_no_libraries(tmp_path: Path) ->
     done = subprocess.run([base, "-c", code], env=environment, capture_output=True, text=True, check=True)
     prefix, _, found = done.stdout.partition("\n")
     assert prefix == str(tmp_path)  # the plant itself works
+    assert str(tmp_path) not in found
+
+
+def test_a_planted_library_directory_of_the_interpreter_gives_no_libraries(tmp_path: Path) -> None:
+    plant_library(tmp_path)
+    search = os.pathsep.join([str(Path(__file__).parents[2]), *filter(None, sys.path)])
+    environment = {"PYTHONPLATLIBDIR": str(tmp_path), "PYTHONPATH": search}
+    code = (
+        "import site; from acceptd.errors import ConfigError; from acceptd.runtime import interpreter\n"
+        "print(*site.getsitepackages())\n"
+        "try: print(*interpreter.examine('').directories)\n"
+        "except ConfigError as error: print(error)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
+    places, _, found = done.stdout.partition("\n")
+    assert str(tmp_path) in places  # the plant itself works
     assert str(tmp_path) not in found

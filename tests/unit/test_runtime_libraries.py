@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from acceptd.runtime import libraries
 from acceptd.runtime.libraries import digests, mapped
 
 MAPS = """\
@@ -55,3 +56,25 @@ def test_what_is_no_regular_file_is_refused_and_a_fifo_does_not_hang(tmp_path: P
     for place in (tmp_path / "pipe", tmp_path, tmp_path / "missing", Path("/dev/null")):
         with pytest.raises(OSError, match=str(place)):
             digests([str(place)])
+
+
+def test_a_long_look_does_not_make_a_fresh_file_an_old_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What counts is when reading began: the part that was read first may have changed within the same tick."""
+    file = tmp_path / "lib.so"
+    file.write_bytes(b"a")
+    born = file.stat().st_ctime_ns
+    clock = [born]
+    monkeypatch.setattr(libraries, "_cache", {})
+    monkeypatch.setattr(libraries.time, "time_ns", lambda: clock[0])
+
+    def slowly(_descriptor: int) -> str:
+        clock[0] += 10 * libraries._SETTLED_NS
+        return "0" * 64
+
+    monkeypatch.setattr(libraries, "_read", slowly)
+    libraries.digests([str(file)])
+    assert libraries.known() == {}
+    libraries.digests([str(file)])
+    assert len(libraries.known()) == 1

@@ -82,6 +82,14 @@ def test_a_planted_library_goes_by_the_name_that_is_asked_for() -> None:
     assert foreign(pins, linked, PACKAGE, "", "") == ()
 
 
+def test_a_release_in_a_name_is_a_version_too() -> None:
+    """Before 2.34, glibc's files have its release in their names, and links that are asked for have not."""
+    for name in ("libm.so.6", "libm-2.28.so"):
+        planted = Library(f"/tmp/planted/{name}", C, 1)
+        assert kinds(foreign({"libm-2.31.so": A}, [planted], PACKAGE, "", "")) == [(LIBRARY, name, "other-digest")]
+    assert foreign({"libx-04003912.so": A}, [Library("/lib/libx-96973999.so", C, 1)], PACKAGE, "", "") == ()
+
+
 def test_a_removed_file_keeps_its_name() -> None:
     gone = Library("/venv/onnxruntime/capi/libonnxruntime.so.1.32.0 (deleted)", C, 1)
     assert kinds(foreign(PINS, [gone], PACKAGE, "", "")) == [(LIBRARY, "libonnxruntime.so.1.32.0", "other-digest")]
