@@ -299,7 +299,7 @@ class Acceptance:
         named |= {pairing.outputs_key(model, variant): blob.reader() for (model, variant), blob in outputs.items()}
         with lent(named) as files:
             try:
-                self.statistics = self.tools.comparer.compare(task, files)
+                self.statistics = self.tools.comparer.compare(task, files, check=self.hold.check)
             except InternalError:
                 self.statistics = None  # no statistics: the judge says inconclusive, never accepted
 

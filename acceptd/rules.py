@@ -50,8 +50,8 @@ def load_rules(directory: Path, policy: str, overrides: Sequence[str] = ()) -> R
     if overrides:
         rules = load.with_overrides(rules, overrides)
     place = directory / "profiles" / f"{rules.profile}.toml"
-    # The profile `cpu` is built in, so that a policy file alone is enough. A link that leads nowhere is no absence:
-    # the built-in one pins nothing.
+    # The profile `cpu` is built in, so that a policy file alone is enough. A link that leads nowhere is no
+    # absence: the built-in one pins nothing.
     built_in = rules.profile == "cpu" and not os.path.lexists(place)
     profile = Profile() if built_in else load.named_profile(place)
     reduced = load.load_reduced(profile, str(place))

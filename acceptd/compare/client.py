@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,6 +24,8 @@ from acceptd.evidence import Statistics
 NOBODY: Final = 65534
 START_SECONDS: Final = 60.0
 TASK_SECONDS: Final = 600.0
+_LOOK_SECONDS: Final = 0.05
+"""So often a request that waits for its turn looks whether it is still wanted."""
 
 
 class Comparer:
@@ -71,13 +73,22 @@ class Comparer:
         except InternalError:
             return False
 
-    def compare(self, task: CompareTask, files: Mapping[str, int], *, seconds: float = TASK_SECONDS) -> Statistics:
+    def compare(
+        self,
+        task: CompareTask,
+        files: Mapping[str, int],
+        *,
+        seconds: float = TASK_SECONDS,
+        check: Callable[[], None] = lambda: None,
+    ) -> Statistics:
         """Return the statistics of ``task``. ``files`` maps its keys to read-only descriptors; they stay open.
+
+        ``check`` is called while others have their turn; what it raises comes out here.
 
         Raises InternalError: the process died, did not answer in ``seconds``, or answered nonsense.
         """
         message = {"task": task.model_dump(mode="json"), "files": list(files)}
-        reply = self._ask(message, list(files.values()), seconds)
+        reply = self._ask(message, list(files.values()), seconds, check)
         try:
             return Statistics.model_validate(reply["statistics"])
         except KeyError as error:
@@ -90,8 +101,14 @@ class Comparer:
         with self._lock:
             self._stop()
 
-    def _ask(self, message: dict[str, Any], descriptors: list[int], seconds: float) -> dict[str, Any]:
-        with self._lock:
+    def _ask(
+        self,
+        message: dict[str, Any],
+        descriptors: list[int],
+        seconds: float,
+        check: Callable[[], None] = lambda: None,
+    ) -> dict[str, Any]:
+        with self._turn(check):
             sock = self._ensure()
             self._number += 1
             deadline = time.monotonic() + seconds
@@ -112,6 +129,15 @@ class Comparer:
                 self._stop()
                 raise InternalError("the comparer answered another question")
             return reply
+
+    @contextlib.contextmanager
+    def _turn(self, check: Callable[[], None]) -> Iterator[None]:
+        while not self._lock.acquire(timeout=_LOOK_SECONDS):
+            check()
+        try:
+            yield
+        finally:
+            self._lock.release()
 
     def _await_ready(self, sock: socket.socket) -> None:
         sock.settimeout(START_SECONDS)

@@ -95,10 +95,13 @@ def compare(old: Snapshot, new: Snapshot) -> Difference:
     for side, one in (("before", old.structure), ("now", new.structure)):
         if one.selection_shapes > len(one.selections):
             not_compared.append(f"{one.selection_shapes - len(one.selections)} kinds of selections ({side})")
+    same = old.structure.topology_sha256 == new.structure.topology_sha256
+    if not same and (cut := _cut(old.structure, new.structure)):
+        not_compared.append(f"places of {cut} kinds of selections that both have")
     shared = {name: (before[name], after[name]) for name in sorted(before.keys() & after.keys())}
     return Difference(
         model=new.name,
-        same_structure=old.structure.topology_sha256 == new.structure.topology_sha256,
+        same_structure=same,
         operators_added=tuple(f"{name} ({after[name]})" for name in added),
         operators_removed=tuple(f"{name} ({before[name]})" for name in removed),
         domains_added=tuple(sorted(domains[1] - domains[0])),
@@ -206,6 +209,14 @@ def _selections(old: Structure, new: Structure) -> tuple[list[NewSelection], int
     gone = sum(max(0, shape.count - (after[key].count if key in after else 0)) for key, shape in before.items())
     order = {"input": 0, "unknown": 1, "none": 2}
     return sorted(found, key=lambda one: (order[one.driven], one.places)), gone, changed
+
+
+def _cut(old: Structure, new: Structure) -> int:
+    """Return of how many kinds, no more often in the newer one, some place is not listed and may be another."""
+    before, after = _by_key(old.selections), _by_key(new.selections)
+    both = [(before[key], after[key]) for key in before.keys() & after.keys()]
+    unseen = [pair for pair in both if any(one.count > len(one.places) for one in pair)]
+    return sum(first.count >= second.count for first, second in unseen)
 
 
 def _by_key(shapes: list[SelectionShape]) -> dict[str, SelectionShape]:

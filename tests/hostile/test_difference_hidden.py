@@ -261,6 +261,33 @@ def test_what_a_list_has_no_room_for_is_not_taken_for_equal(tmp_path: Path) -> N
     assert "299 kinds of selections" in finding.message
 
 
+def test_one_of_more_selections_than_are_listed_is_not_taken_for_the_one_before(tmp_path: Path) -> None:
+    """Seventeen of one kind, of which the last is replaced: the list has sixteen places."""
+
+    def many(last: str) -> Change:
+        def change(model: onnx.ModelProto) -> None:
+            weights(model)
+            made, value = [], "logits"
+            for number in range(17):
+                step = [
+                    helper.make_node(last if number == 16 else "Neg", ["features"], [f"turned{number}"]),
+                    helper.make_node("ReduceMax", [f"turned{number}"], [f"top{number}"], axes=[1], keepdims=1),
+                    helper.make_node("Greater", [f"top{number}", "limit"], [f"hit{number}"]),
+                ]
+                following = "chosen" if number == 16 else f"chosen{number}"
+                made += [*step, helper.make_node("Where", [f"hit{number}", "bad", value], [following])]
+                value = following
+            insert(model, made)
+
+        return change
+
+    done = judged(tmp_path, classify(many("Neg")), classify(many("Exp")))
+    (finding,) = [one for one in done.findings if one.code == "difference/unknown"]
+    assert "places of 1 kinds of selections that both have" in finding.message
+    same = judged(tmp_path, classify(many("Neg")), classify(many("Neg")))
+    assert not [code for code in codes(same) if code.startswith("difference/")]
+
+
 def test_the_interface_and_the_sizes_are_compared(tmp_path: Path) -> None:
     def wider(model: onnx.ModelProto) -> None:
         model.graph.output[0].name = model.graph.node[-1].output[0] = "scores"

@@ -16,7 +16,7 @@ from acceptd.compare import protocol
 from acceptd.compare.client import Comparer
 from acceptd.compare.pairing import EXPECTED, INPUTS, outputs_key, pair
 from acceptd.compare.task import CompareTask, Pair, Slice
-from acceptd.errors import InternalError
+from acceptd.errors import GivenUpError, InternalError
 from acceptd.evidence import Case, Named, TensorRef
 from acceptd.policy.policy import Policy
 from tests import judge_world as world
@@ -198,3 +198,18 @@ def test_expected_values_without_a_place_become_a_problem() -> None:
     found = pair(world.a_manifest(), None, Policy(), vectors.model_copy(update={"sets": sets}), [world.run()])
     assert [one.code for one in found.problems] == ["vectors/unpaired", "vectors/unpaired"]
     assert [one.against for one in found.pairs] == ["repeat", "repeat"]
+
+
+def test_who_waits_for_another_ones_comparison_is_heard_when_he_is_given_up() -> None:
+    """One submission's gigabytes must not hold the lease of another that was cancelled meanwhile."""
+    looked = []
+
+    def check() -> None:
+        looked.append(True)
+        if len(looked) == 3:
+            raise GivenUpError("no longer wanted")
+
+    with Comparer() as comparer:
+        with comparer._lock, pytest.raises(GivenUpError):  # as while another submission is compared
+            comparer.compare(task([1], 4), {}, check=check)
+        assert comparer.compare(task([1], 4), {}).outputs[0].note == "malformed"

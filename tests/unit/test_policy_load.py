@@ -13,6 +13,7 @@ from acceptd.errors import ConfigError, UsageError
 from acceptd.policy import load
 from acceptd.policy.policy import Policy
 from acceptd.policy.profile import Profile
+from acceptd.rules import load_rules
 
 pytestmark = pytest.mark.unit
 
@@ -150,6 +151,15 @@ def test_a_profile_under_another_name_or_none_is_refused(tmp_path: Path) -> None
     written(tmp_path / "profiles/gpu.toml", "name = 'cpu'")
     with pytest.raises(ConfigError, match="'cpu'"):
         load.load_all(policy)
+
+
+def test_a_profile_that_is_a_link_to_nowhere_is_not_replaced_by_the_built_in_one(tmp_path: Path) -> None:
+    written(tmp_path / "p.toml", "profile = 'cpu'")
+    assert load_rules(tmp_path, "p").profile.name == "cpu"  # built in, and pins nothing
+    (tmp_path / "profiles").mkdir()
+    (tmp_path / "profiles/cpu.toml").symlink_to(tmp_path / "gone.toml")
+    with pytest.raises(ConfigError, match="No such file"):
+        load_rules(tmp_path, "p")
 
 
 def test_the_digest_is_that_of_the_meaning_not_of_the_text(tmp_path: Path) -> None:
