@@ -186,7 +186,10 @@ class SealerClient:
         raise StateError("the sealer process was killed twice", remedy="check the memory of this machine")
 
     def _once(self, order: dict[str, Any], allowed: float, cancelled: Callable[[], bool]) -> dict[str, Any]:
-        with self._slots:
+        while not self._slots.acquire(timeout=_LOOK_SECONDS):
+            if cancelled():
+                raise GivenUpError("sealing was cancelled")
+        try:
             child = self._take()
             try:
                 reply = child.ask(order, time.monotonic() + allowed, cancelled)
@@ -197,6 +200,8 @@ class SealerClient:
                 raise
             self._give_back(child)
             return reply
+        finally:
+            self._slots.release()
 
     def _take(self) -> _Child:
         with self._lock:

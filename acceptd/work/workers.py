@@ -13,7 +13,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from acceptd.errors import GivenUpError
-from acceptd.work import snapshot
+from acceptd.work import pool, snapshot
 from acceptd.work.admission import Admission, Offered
 from acceptd.work.budget import Share
 from acceptd.work.lease import Lease, Moment, Reason
@@ -126,7 +126,8 @@ class Workers:
         self._ending: set[str] = set()
         """Submissions whose work is over and whose end is being recorded, without a lease."""
         self._started = self._stopping = False
-        self._helpers = ThreadPoolExecutor(max(1, admission.budget.capacity.cores), thread_name_prefix="beside")
+        self._helper_count = max(1, admission.budget.capacity.cores)
+        self._helpers = ThreadPoolExecutor(self._helper_count, thread_name_prefix="beside")
         self._threads = [
             threading.Thread(target=self._loop, args=(slot,), name=f"worker-{slot}", daemon=True)
             for slot in range(slots)
@@ -135,6 +136,7 @@ class Workers:
 
     def start(self) -> None:
         """Start the threads."""
+        pool.fill(self._helpers, self._helper_count)
         for thread in (*self._threads, self._warden):
             thread.start()
         with self._condition:

@@ -183,6 +183,13 @@ def test_a_sealing_that_hangs_is_killed_when_it_is_cancelled(drop: Path, tmp_pat
         assert client.seal(drop, target / "bundle", LIMITS, cancelled=lambda: False).digest
 
 
+def test_who_waits_for_a_sealer_is_heard_when_he_is_given_up(drop: Path, tmp_path: Path) -> None:
+    with SealerClient(children=1) as client:
+        with client._slots, pytest.raises(GivenUpError):  # as while another drop is read, however long
+            client.seal(drop, tmp_path / "bundle", LIMITS, cancelled=lambda: True)
+        assert client.seal(drop, tmp_path / "bundle", LIMITS).digest
+
+
 def test_an_archive_that_hangs_is_killed_when_it_is_cancelled(tmp_path: Path) -> None:
     (tmp_path / "x.tar").write_bytes(b"tar")
     with SealerClient() as client:

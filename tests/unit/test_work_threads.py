@@ -469,3 +469,18 @@ def test_many_threads_never_exceed_the_budget_and_lose_nothing() -> None:
     assert most[0] <= 4
     assert house.admission.budget.held == NOTHING
     assert house.workers.stop(PATIENCE)
+
+
+def test_a_thread_that_cannot_be_started_any_more_leaves_no_share_held(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    house.workers.start()
+    monkeypatch.setattr(threading.Thread, "start", full)
+    found: list[list[int]] = []
+    house.offer("one", lambda hold: found.append(hold.side_by_side(ONE, [lambda: 1, lambda: 2])))
+    assert house.workers.idle(PATIENCE)
+    assert (found, house.errors) == ([[1, 2]], [])
+    assert house.admission.budget.held == NOTHING
