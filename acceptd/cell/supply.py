@@ -15,7 +15,7 @@ import threading
 import time
 from array import array
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,23 +63,38 @@ class WarmParent:
         self.retired = ""
         """Why it takes no more jobs; empty while it does."""
         self._lock = threading.Lock()
+        self._mute = False
+        """Whether a question has no answer yet."""
 
     def fork(self, descriptors: Sequence[int]) -> int:
         """Fork a job that owns ``descriptors``; return its pid 1's pidfd. OSError or InternalError if dead."""
         rights = array("i", descriptors)
-        with self._lock:
+        with self._turn():
             self.parent.control.sendmsg([b"J"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
             payload, ancillary, _, _ = self.parent.control.recvmsg(64, socket.CMSG_SPACE(4))
         if payload[:1] != b"S" or not ancillary:
             raise InternalError("the warm parent is gone")
         return int(struct.unpack("i", ancillary[0][2][:4])[0])
 
+    @contextlib.contextmanager
+    def _turn(self) -> Iterator[None]:
+        """Hold the control socket for one question and its answer; InternalError after one without an answer.
+
+        A late answer would be taken for that of the next question, and another job's pidfd with it.
+        """
+        with self._lock:
+            if self._mute:
+                raise InternalError("the warm parent did not answer before")
+            self._mute = True
+            yield
+            self._mute = False
+
     def ailment(self) -> str:
         """Ask it how it is, with none of its jobs running; return what is wrong, or an empty string."""
         for attempt in range(_ASKED):
             try:
                 threads, anonymous, children = self._health()
-            except (OSError, ValueError, KeyError, TypeError) as error:
+            except (OSError, InternalError, ValueError, KeyError, TypeError) as error:
                 return f"silent: {type(error).__name__}"
             if threads != 1:
                 return f"threads: {threads}"
@@ -91,7 +106,7 @@ class WarmParent:
         return f"children: {children} with no job running, {ROOMS} rooms"
 
     def _health(self) -> tuple[int, int, int]:
-        with self._lock:
+        with self._turn():
             self.parent.control.send(b"P")
             answer = self.parent.control.recv(4096)
         told: dict[str, int] = json.loads(answer[1:]) if answer[:1] == b"P" else {}

@@ -19,7 +19,8 @@ _TRIES: Final = 3
 _SETTLED_NS: Final = 2_000_000_000
 """A file changed so shortly before it is hashed may change again within one tick of the clock, unseen."""
 Key = tuple[int, int, int, int, int]
-"""Device, inode, size, mtime_ns, ctime_ns: what no writer can leave as it was."""
+"""Device, inode, size, mtime_ns, ctime_ns. A write through the file system changes it. Who may write to the file
+through a mapping, or set the clock, can leave it: he owns the library and need not hide (threat model)."""
 _cache: dict[Key, str] = {}
 _lock = threading.Lock()
 
