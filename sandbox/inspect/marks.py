@@ -41,6 +41,9 @@ SCRIPT: Final = "payload/script"
 ADDRESS: Final = "payload/url"
 
 _ELF_TYPES: Final = {1: "object", 2: "program", 3: "shared object", 4: "core dump"}
+_ELF_MACHINES: Final = frozenset({3, 8, 20, 21, 22, 40, 62, 183, 243, 247, 258})
+_ELF_FORMS: Final = (("<", 64, 54, 56), (">", 64, 54, 56), ("<", 32, 42, 32), (">", 32, 42, 32))
+"""Byte order, bits, where size and number of program headers stand, and the size of one."""
 _MACHINES: Final = frozenset({0x14C, 0x8664, 0x1C0, 0x1C4, 0xAA64, 0x200, 0x166, 0x1F0, 0x5032, 0x5064, 0x6264})
 _CPUS: Final = frozenset({7, 12, 18, 0x1000007, 0x100000C, 0x1000012, 0x200000C})
 _METHODS: Final = frozenset({*range(13), 14, 16, 18, 19, 20, *range(93, 100)})
@@ -65,9 +68,19 @@ _STACK_GLOBAL: Final = re.compile(
 
 
 def elf(peek: Peek, at: int) -> Hit | None:
-    """Return an ELF file: class, byte order, version twice, type."""
+    """Return an ELF file: class, byte order, version twice, type; or what Linux runs without looking at these."""
     head = peek(at, 64)
-    if len(head) < 52 or head[4] not in {1, 2} or head[5] not in {1, 2} or head[6] != 1:
+    if len(head) < 52:
+        return None
+    for order, bits, sizes, entry in _ELF_FORMS:
+        if len(head) < sizes + 4:
+            continue
+        kind, machine = struct.unpack_from(f"{order}HH", head, 16)
+        size, count = struct.unpack_from(f"{order}HH", head, sizes)
+        # linux, fs/binfmt_elf.c: mark, type, machine, size and number of program headers, and nothing else.
+        if kind in {2, 3} and machine in _ELF_MACHINES and size == entry and 0 < count <= 65536 // entry:
+            return Hit(PROGRAM, at, "an ELF program", f"{bits} bits, {_ELF_TYPES[kind]}, machine {machine}")
+    if head[4] not in {1, 2} or head[5] not in {1, 2} or head[6] != 1:
         return None
     order = "<" if head[5] == 1 else ">"
     kind, machine, version = struct.unpack_from(f"{order}HHI", head, 16)
@@ -302,6 +315,11 @@ def compiled_python(peek: Peek, at: int) -> Hit | None:
     return Hit(PROGRAM, at, "compiled Python", f"magic number {number}")
 
 
+def compiled_inside(peek: Peek, at: int) -> Hit | None:
+    """Return compiled Python by the second byte of its magic number, the line end, and the flags."""
+    return compiled_python(peek, at - 1) if at > 0 else None
+
+
 def shebang(peek: Peek, at: int) -> Hit | None:
     """Return a script: an interpreter's path and the end of a line."""
     found = _SHEBANG.match(peek(at, 340))
@@ -344,7 +362,17 @@ def _u32(data: bytes, at: int) -> int:
 
 
 def _beginning_pickle(peek: Peek, at: int) -> Hit | None:
-    return pickle(peek, at, beginning=True) if peek(at, 1) == b"\x80" else None
+    if peek(at, 1) == b"\x80":
+        return pickle(peek, at, beginning=True)
+    # Protocol 0 and 1 have no mark; by accident nothing names a global, calls, and ends well.
+    head = peek(at, 512)
+    seen = pickles.walk(head)
+    if not seen.faulty and not seen.stopped:
+        head = peek(at, pickles.PREFIX)
+        seen = pickles.walk(head)
+    if seen.stopped and seen.names and seen.calls:
+        return Hit(PICKLE, at, "a pickle", f"names {seen.names[0][:80]} and calls")
+    return None
 
 
 def _pe_from_start(peek: Peek, at: int) -> Hit | None:

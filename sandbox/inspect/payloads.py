@@ -43,6 +43,8 @@ def _looks() -> dict[bytes, Look]:
         b"\xca\xfe\xba\xbe",
     ):
         table[mark] = marks.macho
+    for high in b"\x0d\x0e":  # Python 3.7 to 3.14
+        table |= {bytes((high, 13, 10, flags)): marks.compiled_inside for flags in range(4)}
     table |= {b"\x1f\x8b\x08" + bytes((flags,)): marks.gzip for flags in range(32)}
     table |= {b"BZh" + bytes((level,)): marks.bzip2 for level in b"123456789"}
     for opcode in b"}](c)NXU\x8a\x8cKJq":

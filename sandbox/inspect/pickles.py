@@ -34,6 +34,7 @@ class Seen:
     faulty: bool = False
     names: list[str] = field(default_factory=list)
     end: int = 0
+    calls: int = 0
 
 
 def _table() -> dict[int, tuple[str, int, str, int, int, bool]]:
@@ -55,6 +56,7 @@ def _table() -> dict[int, tuple[str, int, str, int, int, bool]]:
 
 
 _OPS: Final = _table()
+_CALLS: Final = frozenset({"REDUCE", "OBJ", "NEWOBJ", "NEWOBJ_EX", "BUILD"})
 _STRINGS: Final = frozenset({"SHORT_BINUNICODE", "BINUNICODE", "UNICODE", "SHORT_BINSTRING", "BINSTRING"})
 
 
@@ -101,12 +103,16 @@ def walk(data: bytes) -> Seen:
             depth += pushes - pops
         seen.ops += 1
         seen.end = pos
+        if name == "INST":
+            seen.calls += 1
         if name in _STRINGS:
-            texts = [*texts[-1:], argument]
+            texts = [*texts[-1:], argument.rstrip(b"\n") if how == "lines" else argument]
         elif name in {"GLOBAL", "INST"}:
             _global(seen, argument.split(b"\n")[:2])
         elif name == "STACK_GLOBAL":
             _global(seen, texts[-2:])
+        elif name in _CALLS:
+            seen.calls += 1
         elif name == "STOP":
             seen.stopped = depth == 0 and not marks
             seen.faulty = not seen.stopped

@@ -91,6 +91,11 @@ def objects() -> bytes:
 
 PAYLOADS: dict[str, tuple[Callable[[], bytes], str]] = {
     "elf": (elf, "executable"),
+    "elf-without-version": (
+        lambda: b"\x7fELF" + struct.pack("<12xHH34xHH6x", 2, 62, 56, 9),
+        "executable",
+    ),
+    "compiled-python": (lambda: b"\xa7\r\r\n" + bytes(12) + b"\xe3" + bytes(40), "executable"),
     "windows": (windows, "executable"),
     "macos": (macos, "executable"),
     "java": (java, "executable"),
@@ -371,3 +376,30 @@ def test_bytes_between_tensors_that_are_not_zero(tmp_path: Path) -> None:
     assert frame["gaps_read"] == 3
     (gap,) = frame["gaps"]
     assert (gap["start"], gap["at"], gap["head"][:8]) == (100, 102, b"hid".hex(" "))
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"ctimeit\ntimeit\n(S'id'\ntR.",
+        b"(S'id'\nitimeit\ntimeit\n.",
+        b"X\x02\0\0\0osX\x06\0\0\0system\x93(S'id'\ntR.",
+        b"Vos\nVsystem\n\x93(Vid\ntR.",
+    ],
+    ids=["global", "inst", "stack-global", "stack-global-lines"],
+)
+def test_a_file_that_is_a_pickle_without_a_mark(raw: bytes) -> None:
+    scanner = payloads.Scanner(content.BytesSource(raw))
+    content.read(content.BytesSource(raw), [scanner])
+    scanner.begins(0)
+    assert [(hit.code, hit.at) for hit in scanner.hits] == [("payload/pickle", 0)]
+
+
+@pytest.mark.parametrize(
+    "raw", [b"cat\ndog\nbird\n.\n", b"cat\ndog\n.", b"I1\n.", b"import os\n", b"(a)\n."], ids=range(5)
+)
+def test_a_list_of_words_is_no_pickle(raw: bytes) -> None:
+    scanner = payloads.Scanner(content.BytesSource(raw))
+    content.read(content.BytesSource(raw), [scanner])
+    scanner.begins(0)
+    assert scanner.hits == []
