@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from sandbox.inspect import layers
+from sandbox.inspect import folding, layers
 from sandbox.inspect.known import NOTHING, SATURATED, Attributes, Known, Shape
 from sandbox.inspect.sizes import Rule, at, axis_of, broadcast, sizes
 
@@ -323,19 +323,31 @@ def _top_k(attributes: Attributes, inputs: Sequence[Known], count: int) -> list[
     return [(*shape[:axis], max(most[0], 0), *shape[axis + 1 :])] * count
 
 
+def _center_crop_pad(attributes: Attributes, inputs: Sequence[Known], count: int) -> list[Shape | None]:
+    shape, wanted = at(inputs, 0).shape, sizes(at(inputs, 1))
+    axes = attributes.integers("axes") or (() if shape is None else tuple(range(len(shape))))
+    if shape is None or wanted is None or len(wanted) != len(axes):
+        return [None] * count
+    new = {axis_of(axis, len(shape)): size for axis, size in zip(axes, wanted, strict=True)}
+    return [tuple(new.get(index, size) for index, size in enumerate(shape))] * count
+
+
 RULES: Final[dict[str, Rule]] = {
     **dict.fromkeys(_SAME, _same),
     **dict.fromkeys(_BROADCAST, _broadcast),
     **dict.fromkeys(_REDUCE, _reduce),
-    "ArgMax": _arg, "ArgMin": _arg, "AveragePool": layers.pool, "BlackmanWindow": _window, "Concat": _concat,
-    "ConstantOfShape": _from_shape, "Conv": layers.conv, "ConvInteger": layers.conv, "Expand": _expand,
-    "Flatten": _flatten, "Gather": _gather, "Gemm": layers.gemm, "GlobalAveragePool": layers.global_pool,
+    "AffineGrid": layers.affine_grid, "ArgMax": _arg, "ArgMin": _arg, "AveragePool": layers.pool,
+    "BlackmanWindow": _window, "CenterCropPad": _center_crop_pad, "Concat": _concat,
+    "ConstantOfShape": _from_shape, "Conv": layers.conv, "ConvInteger": layers.conv,
+    "ConvTranspose": layers.conv_transpose, "Einsum": layers.einsum, "Expand": _expand, "Flatten": _flatten,
+    "Gather": _gather, "Gemm": layers.gemm, "GlobalAveragePool": layers.global_pool,
     "GlobalMaxPool": layers.global_pool, "HammingWindow": _window, "HannWindow": _window, "LpPool": layers.pool,
-    "MatMul": layers.matmul, "MatMulInteger": layers.matmul, "MaxPool": layers.pool, "MelWeightMatrix": _mel,
-    "OneHot": _one_hot, "Pad": _pad, "RandomNormal": _from_attribute, "RandomUniform": _from_attribute, "Range":
-    _range, "Reshape": _reshape, "Resize": _resize, "Shape": _shape, "Size": _scalar, "Slice": _slice, "Split":
-    _split, "Squeeze": _squeeze, "Tile": _tile, "TopK": _top_k, "Transpose": _transpose, "Unsqueeze":
-    _unsqueeze, "Upsample": _resize,
+    "MatMul": layers.matmul, "MatMulInteger": layers.matmul, "MaxPool": layers.pool, "MaxUnpool": layers.unpool,
+    "MelWeightMatrix": _mel, "OneHot": _one_hot, "Pad": _pad, "RandomNormal": _from_attribute,
+    "RandomUniform": _from_attribute, "Range": _range, "Reshape": _reshape, "Resize": _resize,
+    "RoiAlign": layers.roi_align, "Shape": _shape, "Size": _scalar, "Slice": _slice, "Split": _split,
+    "Squeeze": _squeeze, "Tile": _tile, "TopK": _top_k, "Transpose": _transpose, "Unsqueeze": _unsqueeze,
+    "Upsample": _resize,
 }  # fmt: skip
 """By operator of the default domain."""
 
@@ -360,15 +372,15 @@ PASSES: Final = frozenset({"Identity", "Reshape", "Squeeze", "Unsqueeze", "Flatt
 
 
 def constant(op_type: str, attributes: Attributes, dtype: str, inputs: Sequence[Known]) -> tuple[Any, ...] | None:
-    """Return the elements of an output that shapes and small constants fix without arithmetic, else None."""
+    """Return the elements of an output that shapes and small constants fix, else None."""
     if op_type == "Shape":
         shape = at(inputs, 0).shape
         part = (None,) if shape is None else _part(attributes, shape)
         return None if None in part else tuple(part)
     if op_type in PASSES:
         found = at(inputs, 0).numbers
-        if found is None or (op_type == "Cast" and not (at(inputs, 0).integer and dtype in {"int64", "int32"})):
-            return None
+        if op_type == "Cast" and not (at(inputs, 0).integer and dtype in {"int64", "int32"}):
+            return folding.fold(op_type, attributes, dtype, inputs)
         return found
     if op_type == "Concat":
         parts = [value.numbers for value in inputs]
@@ -376,4 +388,4 @@ def constant(op_type: str, attributes: Attributes, dtype: str, inputs: Sequence[
             return None
         joined = tuple(one for part in parts for one in part or ())
         return joined if len(joined) <= 64 else None
-    return None
+    return folding.fold(op_type, attributes, dtype, inputs)

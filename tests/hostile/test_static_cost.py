@@ -66,6 +66,46 @@ ALLOCATIONS: dict[str, Nodes] = {
         whole("a", 1 << 20), whole("b", 1 << 20), helper.make_node("Concat", ["a", "b"], ["n"], axis=0),
         node("ConstantOfShape", "n"),
     ],
+    **{
+        f"{op_type}-of-sizes": [
+            whole("a", left), whole("b", right), helper.make_node(op_type, ["a", "b"], ["n"]),
+            node("ConstantOfShape", "n"),
+        ]
+        for op_type, left, right in (("Mul", 1 << 20, 1 << 20), ("Pow", 2, 40), ("Add", HUGE, 1), ("Max", 1, HUGE))
+    },
+    "Cast-of-a-float": [
+        constant("f", np.array([4e12], np.float32)), helper.make_node("Cast", ["f"], ["n"], to=7),
+        node("ConstantOfShape", "n"),
+    ],
+    "ReduceProd-of-sizes": [
+        whole("a", 1 << 20, 1 << 20), helper.make_node("ReduceProd", ["a"], ["n"]), node("ConstantOfShape", "n"),
+    ],
+    "Gather-of-a-size": [
+        whole("a", 1, HUGE), whole("i", 1), helper.make_node("Gather", ["a", "i"], ["n"]),
+        node("ConstantOfShape", "n"),
+    ],
+    "Einsum": [
+        constant("a", np.zeros(1 << 18, np.float32)), node("Einsum", "a", "a", equation="i, j -> ij"),
+    ],
+    "RoiAlign": [
+        constant("a", np.zeros((1, 1, 2, 2), np.float32)), constant("r", np.zeros((1, 4), np.float32)),
+        whole("i", 0), node("RoiAlign", "a", "r", "i", output_height=1 << 18, output_width=1 << 18),
+    ],
+    "MaxUnpool": [
+        constant("a", np.zeros((1, 1, 1, 1), np.float32)), constant("i", np.zeros((1, 1, 1, 1), np.int64)),
+        whole("n", 1, 1, 1 << 18, 1 << 18), node("MaxUnpool", "a", "i", "n", kernel_shape=[1, 1]),
+    ],
+    "ConvTranspose": [
+        constant("a", np.zeros((1, 1, 2, 2), np.float32)), constant("w", np.zeros((1, 1, 1, 1), np.float32)),
+        node("ConvTranspose", "a", "w", strides=[1 << 18, 1 << 18]),
+    ],
+    "ConvTranspose-stated": [
+        constant("a", np.zeros((1, 1, 2, 2), np.float32)), constant("w", np.zeros((1, 1, 1, 1), np.float32)),
+        node("ConvTranspose", "a", "w", output_shape=[1 << 18, 1 << 18]),
+    ],
+    "CenterCropPad": [
+        constant("a", np.zeros((1, 1), np.float32)), whole("n", 1 << 18, 1 << 18), node("CenterCropPad", "a", "n"),
+    ],
 }  # fmt: skip
 
 
@@ -202,8 +242,18 @@ def skipping(most: int) -> onnx.ModelProto:
     return world.model([caller], functions=[inner], inputs=[world.value("x", [4], INT64)])
 
 
+def multiplied() -> onnx.ModelProto:
+    """A Loop whose trip count is the square of a constant."""
+    nodes = loop(counting(), 1 << 31)
+    at = next(index for index, one in enumerate(nodes) if one.op_type == "Loop")
+    nodes[at].input[0], trips = "square", nodes[at].input[0]
+    nodes.insert(at, helper.make_node("Mul", [trips, trips], ["square"]))
+    return world.model(nodes)
+
+
 REPETITIONS: dict[str, tuple[Callable[[], onnx.ModelProto], str]] = {
     "loop": (lambda: world.model(loop(counting(), 1 << 62)), "graph/node[1] Loop"),
+    "loop-of-a-product": (multiplied, ""),
     "function": (in_a_function, "functions[0] F/node[1] Loop"),
     "nested": (nested, ""),
     "scan": (lambda: endless_scan(18), "graph/node[0] Scan"),
