@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from sandbox.inspect import bytes as content
-from sandbox.inspect import marks, payloads
+from sandbox.inspect import marks, npz, payloads
 from sandbox.inspect.bytes import FileSource
 from sandbox.inspect.contents import opened
 from sandbox.inspect.problems import Problems
-from sandbox.messages import MODEL_DIR, Channel, RefusedError
+from sandbox.messages import MODEL_DIR, Channel, RefusedError, text_of
 
 MAX_TOLD: Final = 256
 _PYTHON: Final = re.compile(
@@ -52,12 +52,15 @@ def _whole(path: str, source: FileSource, problems: Problems) -> int:
     content.read(source, [scanner])
     scanner.begins(0)
     head = source.peek(0, HEAD)
+    arrays = _arrays(path, source, problems) if path.lower().endswith(".npz") else frozenset()
     code = source_code(path, head)
     if code and not any(hit.code == marks.SCRIPT and hit.at == 0 for hit in scanner.hits):
         message = f"source code, begins {head[:16].hex(' ')} ({code})"
         problems.add(marks.SCRIPT, path, message)
     is_text = b"\0" not in head
     for hit in sorted(scanner.hits, key=lambda one: one.at):
+        if hit.code == marks.ARCHIVE and hit.at in arrays:
+            continue  # its own members, which were looked through
         # A text may quote commands, as a README does; only where it begins as a script is it one.
         if hit.code != marks.SCRIPT or hit.at == 0 or not is_text:
             problems.add(hit.code, path, payloads.words(hit, source.peek(hit.at, 16)))
@@ -65,6 +68,24 @@ def _whole(path: str, source: FileSource, problems: Problems) -> int:
         message = f"more than {payloads.MAX_CANDIDATES} places look like the beginning of a payload"
         problems.add("payload/flood", path, message)
     return source.size
+
+
+def _arrays(path: str, source: FileSource, problems: Problems) -> frozenset[int]:
+    """Look through the arrays of an ``.npz`` file; return where its members begin, none where it is not plain."""
+    own = set()
+    found: list[tuple[str, str]] = []
+    try:
+        for at, name, data in npz.members(source.fd):
+            scanner = payloads.Scanner(content.BytesSource(data), ignored={marks.ADDRESS, marks.SCRIPT})
+            content.read(content.BytesSource(data), [scanner])
+            own.add(at)
+            place = f"{path}: {text_of(name)}"
+            found += [(hit.code, payloads.words(hit, data[hit.at : hit.at + 16], place)) for hit in scanner.hits]
+    except npz.NotArraysError:
+        return frozenset()  # then it is an archive, and told as one
+    for code, message in found:
+        problems.add(code, path, message)
+    return frozenset(own)
 
 
 def _gaps(path: str, source: FileSource, gaps: list[list[int]]) -> list[dict[str, Any]]:
