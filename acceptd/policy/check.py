@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Final, Literal
 
 from acceptd.errors import ConfigError
+from acceptd.judge.operator_versions import VERSIONS
 from acceptd.policy.contract import Contract
-from acceptd.policy.lines import line_of
+from acceptd.policy.lines import Place, line_of
 from acceptd.policy.load import MAX_BYTES, load_contract, load_profile, load_reduced, named_profile, read_table
 from acceptd.policy.manifest import Table
 from acceptd.policy.policy import Policy
 from acceptd.policy.profile import Profile
-from acceptd.policy.troubles import Source, Trouble, read
+from acceptd.policy.troubles import Source, Trouble, closest, read
 from acceptd.policy.trusted import read_trusted
 
 Kind = Literal["policy", "contract", "profile"]
@@ -33,6 +34,8 @@ def examine(path: Path, kind: Kind | None = None) -> tuple[Kind, list[Trouble]]:
         return kind, troubles
     try:
         if isinstance(table, Policy):
+            if unknown := _operators(source, table):
+                return kind, unknown
             _named(path, table)
         elif isinstance(table, Profile):
             placed = path.parent.name == "profiles" and path.suffix == ".toml"
@@ -59,6 +62,28 @@ def _named(path: Path, policy: Policy) -> None:
             raise ConfigError(f"{path}: profile: {error.message}", remedy=error.remedy) from error
     elif policy.profile != "cpu":
         raise ConfigError(f"{path}: profile: there is no {profile}", remedy="write it, or name another profile")
+
+
+def _operators(source: Source, policy: Policy) -> list[Trouble]:
+    """Return the named operators that ONNX never defined, in the domains whose operators are known."""
+    named: list[tuple[Place, str]] = [
+        (("operators", key, index), name)
+        for key, names in (("allowed", policy.operators.allowed), ("denied", policy.operators.denied))
+        for index, name in enumerate(names)
+    ]
+    named += [(("operators", "limits", name), name) for name in policy.operators.limits]
+    found = []
+    for place, name in named:
+        domain, _, operator = name.partition("::")
+        known = VERSIONS.get(domain)
+        if known is None or operator in known or operator == "*":
+            continue
+        near = closest(operator, list(known))
+        homes = [other for other, names in VERSIONS.items() if operator in names]
+        hint = f"{homes[0]}::{operator}" if homes else f"{domain}::{near}" if near else ""
+        remedy = f"did you mean {hint}?" if hint else "take it out, or name its own domain"
+        found.append(source.trouble(place, f"ONNX has no operator {name}", remedy))
+    return sorted(found)
 
 
 def _kind(path: Path, source: Source | Trouble) -> Kind:

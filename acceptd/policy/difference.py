@@ -26,10 +26,13 @@ _MORE_IS_STRICTER: Final = frozenset(
 _LESS_IS_STRICTER: Final = frozenset(
     {
         "limits", "operators.domains", "opsets.ir_max", "opsets.max", "parity", "release.automatic",
-        "release.channel_valid_seconds", "licenses.allowed", "operators.allowed",
+        "release.channel_valid_seconds", "licenses.allowed", "operators.allowed", "operators.limits",
     }
 )  # fmt: skip
-_EMPTY_IS_ANY: Final = frozenset({"licenses.allowed", "operators.allowed"})
+_EMPTY_IS_ANY: Final = {"licenses.allowed": "any licence", "operators.allowed": "every operator of the domains"}
+_RANGES: Final = ("opsets.domains.", "opsets.profiles.")
+"""Tables by domain or profile, whose keys end with ``min`` and ``max``."""
+_NAMES_SHOWN: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +47,14 @@ class Change:
     def text(self) -> str:
         """Return the change as one line."""
         if isinstance(self.first, list) and isinstance(self.second, list):
+            if (every := _EMPTY_IS_ANY.get(self.key)) and not (self.first and self.second):
+                listed = [str(one) for one in self.first or self.second]
+                few = f"{len(listed)} listed {'one' if len(listed) == 1 else 'ones'}"
+                way = f"from {every} to {few}" if self.second else f"from {few} to {every}"
+                return f"{self.key}: {way} ({_names(listed)})"
             added = [str(one) for one in self.second if one not in self.first]
             gone = [str(one) for one in self.first if one not in self.second]
-            parts = [f"{word} {', '.join(names)}" for word, names in (("adds", added), ("drops", gone)) if names]
+            parts = [f"{word} {_names(names)}" for word, names in (("adds", added), ("drops", gone)) if names]
             return f"{self.key}: {'; '.join(parts) or 'another order'}"
         return f"{self.key}: {_word(self.first)} → {_word(self.second)}"
 
@@ -71,7 +79,8 @@ def changes(first: Policy, second: Policy) -> list[Change]:
 
 
 def _pairs(left: Any, right: Any, prefix: str) -> Iterator[tuple[str, Any, Any]]:
-    if isinstance(left, dict) and isinstance(right, dict):
+    if isinstance(left, dict) or isinstance(right, dict):
+        left, right = left or {}, right or {}  # a limit or range that only one of them has
         for key in [*left, *(key for key in right if key not in left)]:
             yield from _pairs(left.get(key), right.get(key), f"{prefix}.{key}" if prefix else key)
     else:
@@ -85,6 +94,10 @@ def _tendency(key: str, one: Any, other: Any) -> str:
     if key in _EMPTY_IS_ANY and not (one and other):
         return "stricter" if other else "laxer"
     sign = 1 if key in _MORE_IS_STRICTER else -1 if _within(key, _LESS_IS_STRICTER) else 0
+    if key.startswith(_RANGES):
+        # A profile that says nothing takes what holds for all, which may be more or less.
+        inherits = key.startswith("opsets.profiles.") and None in {one, other}
+        sign = 0 if inherits else 1 if key.endswith("min") else -1
     if not sign:
         return "other"
     if isinstance(one, list) and isinstance(other, list):
@@ -93,13 +106,18 @@ def _tendency(key: str, one: Any, other: Any) -> str:
         more = set(one) < set(other)
         return ("stricter" if more == (sign > 0) else "laxer") if more or set(other) < set(one) else "other"
     if one is None or other is None:
-        return "stricter" if (one is None) == (sign > 0) else "laxer"
+        return "stricter" if one is None else "laxer"  # none: not bounded
     return "stricter" if (other > one) == (sign > 0) else "laxer"
 
 
 def _within(key: str, names: frozenset[str]) -> bool:
     parts = key.split(".")
     return any(".".join(parts[:length]) in names for length in range(1, len(parts) + 1))
+
+
+def _names(names: list[str]) -> str:
+    more = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
+    return f"{', '.join(names[:_NAMES_SHOWN])}{more}"
 
 
 def _word(value: Any) -> str:

@@ -215,6 +215,52 @@ def test_the_difference_of_two_policies_says_which_is_stricter() -> None:
     json.dumps([one.first for one in found.values()])
 
 
+def test_new_bounds_are_stricter_and_told_key_by_key() -> None:
+    strict = load.load_policy(ROOT / "policies" / "strict.toml")
+    found = {one.key: one for one in changes(Policy(), strict)}
+    assert found["operators.limits.ai.onnx::Loop.nodes"].text().endswith("Loop.nodes: none → 16")
+    assert all("{" not in one.text() and "None" not in one.text() for one in found.values())
+    assert all(len(one.text()) < 400 for one in found.values())
+    bounds = {key: one for key, one in found.items() if key.startswith(("operators.limits", "opsets.domains"))}
+    assert {one.tendency for one in bounds.values()} == {"stricter"}
+    back = [one for one in changes(strict, Policy()) if one.key in bounds]
+    assert {one.tendency for one in back} == {"laxer"}
+    words = found["operators.allowed"].text()
+    count = len(strict.operators.allowed)
+    assert words.startswith(
+        f"operators.allowed: from every operator of the domains to {count} listed ones (ai.onnx::"
+    )
+    assert words.endswith(f"and {count - 8} more)")
+
+
+def test_a_wider_range_of_a_domain_is_laxer_at_both_ends() -> None:
+    def ranged(low: int, high: int) -> Policy:
+        return Policy.model_validate({"opsets": {"domains": {"ai.onnx.ml": {"min": low, "max": high}}}})
+
+    assert {one.tendency for one in changes(ranged(2, 3), ranged(1, 4))} == {"laxer"}
+    assert {one.tendency for one in changes(ranged(1, 4), ranged(2, 3))} == {"stricter"}
+
+
+def test_an_operator_that_onnx_never_had_is_told_where_it_stands(tmp_path: Path) -> None:
+    text = """schema = 1
+[operators]
+domains = ["ai.onnx", "ai.onnx.ml", "mine"]
+allowed = ["ai.onnx::Add",
+  "ai.onnx::Adddd", "mine::Whatever", "ai.onnx::ZipMap"]
+denied = ["ai.onnx::*"]
+[operators.limits]
+"ai.onnx::Lop" = { nodes = 3 }
+"""
+    path = tmp_path / "p.toml"
+    path.write_text(text)
+    found = [(one.line, one.message, one.remedy) for one in examine(path)[1]]
+    assert found == [
+        (5, "ONNX has no operator ai.onnx::Adddd", "did you mean ai.onnx::Add?"),
+        (5, "ONNX has no operator ai.onnx::ZipMap", "did you mean ai.onnx.ml::ZipMap?"),
+        (8, "ONNX has no operator ai.onnx::Lop", "did you mean ai.onnx::Loop?"),
+    ]
+
+
 def test_a_severity_that_is_the_codes_own_is_no_difference() -> None:
     same = load.with_overrides(Policy(), ["severity.vectors/insensitive=hold"])
     assert changes(Policy(), same) == []
