@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from acceptd.evidence import JobRecord, Sealed
 from acceptd.judge.coverage import Owed, owed
@@ -12,16 +13,23 @@ from acceptd.judge.jobs import Jobs
 from acceptd.judge.words import from_job, make
 from acceptd.policy.manifest import Manifest
 
+MODEL_SUFFIXES: Final = (".onnx", ".ort", ".onnx.gz")
+
 
 def undeclared(manifest: Manifest, sealed: Sealed, inventory: Inventory, task: Owed) -> Iterator[Finding]:
     """Yield one finding for each file that nothing in the bundle accounts for.
 
-    A lock accounts for what it names. Inputs without expected outputs are vectors too, if of little use.
+    A lock accounts for what it names, but not for a model: only [[models]] has one inspected. Inputs without
+    expected outputs are vectors too, if of little use.
     """
     locked = manifest.files or {}
     sizes = {file.path: file for file in sealed.files}
     for path in task.files:
-        if path not in locked and path.rpartition("/")[0] not in inventory.smoke:
+        if path.lower().endswith(MODEL_SUFFIXES):
+            shown = {"size": sizes[path].size, "sha256": sizes[path].sha256}
+            message = f"{sizes[path].size} bytes named as a model, and no [[models]] table names it"
+            yield make("manifest/undeclared-model", "manifest", path, message, shown)
+        elif path not in locked and path.rpartition("/")[0] not in inventory.smoke:
             message = f"{sizes[path].size} bytes that no model reads and no lock names"
             evidence = {"size": sizes[path].size, "sha256": sizes[path].sha256}
             yield make("manifest/undeclared-file", "manifest", path, message, evidence)

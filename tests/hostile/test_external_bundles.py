@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -212,6 +213,17 @@ def test_another_spelling_of_what_no_tensor_may_name(tmp_path: Path, location: s
 # -- files that ride along
 
 
+def _lock(made: Path, document: dict[str, Any]) -> None:
+    document["files"] = {
+        path.relative_to(made).as_posix(): {
+            "size": path.stat().st_size,
+            "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
+        }
+        for path in made.rglob("*")
+        if path.is_file() and path.name != "bundle.toml"
+    }
+
+
 def test_every_undeclared_file_is_named_and_a_lock_accounts_for_it(place: Desk, tmp_path: Path) -> None:
     made = writers.plain(tmp_path / "b")
     (made / "README.md").write_text("# A model\n")
@@ -222,19 +234,20 @@ def test_every_undeclared_file_is_named_and_a_lock_accounts_for_it(place: Desk, 
     assert named == {"README.md", "test_data_set_0/notes.txt"}
     assert place.check(made, policy="strict")["verdict"] != "accepted"
 
-    def lock(document: dict[str, Any]) -> None:
-        document["files"] = {
-            path.relative_to(made).as_posix(): {
-                "size": path.stat().st_size,
-                "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
-            }
-            for path in made.rglob("*")
-            if path.is_file() and path.name != "bundle.toml"
-        }
-
-    locked = place.check(rewrite(made, lock))
+    locked = place.check(rewrite(made, partial(_lock, made)))
     assert "manifest/undeclared-file" not in codes(locked, "warn")
     assert locked["verdict"] == "accepted", locked["findings"]
+
+
+@pytest.mark.parametrize("where", ["other.onnx", "test_data_set_0/m.ORT"])
+def test_a_second_model_rides_along_under_no_lock(where: str, place: Desk, tmp_path: Path) -> None:
+    made = writers.plain(tmp_path / "b")
+    (made / where).write_bytes((made / "model.onnx").read_bytes())
+
+    report = place.check(rewrite(made, partial(_lock, made)))
+    assert report["verdict"] == "held", report["findings"]
+    named = {one["where"] for one in report["findings"] if one["code"] == "manifest/undeclared-model"}
+    assert named == {where}
 
 
 @pytest.mark.parametrize("where", ["labels.txt", "test_data_set_0/tokenizer.json"])

@@ -298,6 +298,10 @@ TABLE: Final[Reasons] = {
         "Bytes that no tensor uses change nothing in the model, which makes them the place for a payload.",
         ("CWE-506", "arXiv:2107.08590"),
     ),
+    "manifest/undeclared-model": (
+        "A model that rides along under the release of another was never examined, and some loader will open it.",
+        ("CWE-912",),
+    ),
     "manifest/undeclared-file": (
         "What nobody declared nobody has looked at, and it would be released along.",
         ("CWE-912",),

@@ -129,6 +129,12 @@ TABLE: Final[Table] = {
         "names it: it rides along. Its content was looked at for payloads.",
         "Remove it, or write a [files] lock that names every file.",
     ),
+    "manifest/undeclared-model": Code(
+        "hold",
+        "team",
+        "A file is named as a model is, and no [[models]] table names it: nothing in it was inspected.",
+        "Declare it in [[models]], or remove it from the bundle; a [files] lock alone is not enough.",
+    ),
     "manifest/vectors-overlap": Code(
         "reject",
         "team",
