@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from acceptd.policy.contract import Contract
 from acceptd.policy.policy import Policy
 from acceptd.policy.profile import Profile
 from acceptd.policy.reduced import Reduced
+from acceptd.policy.trusted import check_owner
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,9 @@ def load_rules(directory: Path, policy: str, overrides: Sequence[str] = ()) -> R
     if overrides:
         rules = load.with_overrides(rules, overrides)
     place = directory / "profiles" / f"{rules.profile}.toml"
+    for folder in (directory, place.parent):  # who may write there may take a profile away, and its pins with it
+        with contextlib.suppress(FileNotFoundError):
+            check_owner(folder, os.stat(folder))
     # The profile `cpu` is built in, so that a policy file alone is enough. A link that leads nowhere is no
     # absence: the built-in one pins nothing.
     built_in = rules.profile == "cpu" and not os.path.lexists(place)

@@ -1,8 +1,9 @@
 """Digests of libraries, kept between processes in the user's own cache: a cold check need not hash 120 MB again.
 
-An entry counts for as long as device, inode, size, mtime and ctime of a file are the same, and no program can
-set a ctime. The place comes from the password database, not from the environment; a file that anybody else
-could have written is not read. Whoever may write it can change acceptd itself.
+An entry counts for as long as device, inode, size, mtime and ctime of a file are the same. No program can set a
+ctime; who may write to the library through a mapping can change it without one, and owns it in any case. The
+place comes from the password database, not from the environment; a file that anybody else could have written is
+not read. Whoever may write it can change acceptd itself.
 """
 
 from __future__ import annotations

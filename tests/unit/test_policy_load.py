@@ -153,6 +153,18 @@ def test_a_profile_under_another_name_or_none_is_refused(tmp_path: Path) -> None
         load.load_all(policy)
 
 
+@pytest.mark.parametrize("folder", [".", "profiles"])
+def test_a_directory_that_others_can_write_could_lose_a_profile_and_is_refused(
+    tmp_path: Path, folder: str
+) -> None:
+    (tmp_path / "p.toml").write_text('schema = 1\nname = "p"\n')
+    (tmp_path / "profiles").mkdir()
+    assert load_rules(tmp_path, "p").profile.name == "cpu"
+    (tmp_path / folder).chmod(0o777)
+    with pytest.raises(ConfigError, match="can be written"):
+        load_rules(tmp_path, "p")
+
+
 def test_a_profile_that_is_a_link_to_nowhere_is_not_replaced_by_the_built_in_one(tmp_path: Path) -> None:
     written(tmp_path / "p.toml", "profile = 'cpu'")
     assert load_rules(tmp_path, "p").profile.name == "cpu"  # built in, and pins nothing
