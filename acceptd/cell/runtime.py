@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from acceptd.cell.check import Check
 from acceptd.cell.client import Cell
-from acceptd.cell.supply import Kind, kind_of
+from acceptd.cell.supply import CPU, Kind, kind_of
 from acceptd.errors import AcceptdError
 from acceptd.policy.profile import Profile
 from acceptd.runtime import cpu, pins
@@ -47,6 +47,15 @@ def _quiet(cell: Cell) -> list[Check]:
     ]
 
 
+def providers_used(profile: Profile, available: Sequence[str]) -> str:
+    """Say which providers a run uses, and which the build merely has."""
+    names = [*profile.providers, *([CPU] if profile.allow_cpu_fallback and CPU not in profile.providers else [])]
+    used = [name for name in names if name in available]
+    spare = [name for name in available if name not in used]
+    words = f"uses {', '.join(used) or 'no provider'}"
+    return f"{words} (in the build, not used: {', '.join(spare)})" if spare else words
+
+
 def _runtime(cell: Cell, profile: Profile) -> Check:
     told, facts = cell.told(profile), cell.facts(profile)
     differences = pins.differences(profile.libraries, facts.libraries, profile.onnxruntime, facts.onnxruntime)
@@ -59,7 +68,7 @@ def _runtime(cell: Cell, profile: Profile) -> Check:
     whose = "its own interpreter" if kind_of(profile) != Kind() else "acceptd's interpreter"
     seen = [
         f"onnxruntime {facts.onnxruntime} of {facts.distribution or 'no known distribution'} in {whose}",
-        f"providers {', '.join(facts.available_providers)}",
+        providers_used(profile, facts.available_providers),
         f"{told.threads} thread, telemetry off" if told.telemetry == "1" else "telemetry on",
         f"{len(facts.libraries)} mapped files, {'pinned' if profile.libraries else 'not pinned'}",
         f"processor {cpu.host()}",

@@ -66,10 +66,10 @@ def external_data(
     for path, found in gaps.items():
         for start, stop in found:
             if not _padding((start, stop)):
-                yield _uncovered(path, start, stop, f"{stop - start} bytes belong to no tensor")
+                yield _uncovered(path, start, stop, f"{_bytes(stop - start)} to no tensor")
     for gap in assets.gaps if assets is not None else ():
         first = f"byte {gap.at} is the first that is not zero, begins {gap.head}"
-        message = f"{gap.stop - gap.start} bytes belong to no tensor and are no padding: {first}"
+        message = f"{_bytes(gap.stop - gap.start)} to no tensor, no padding: {first}"
         yield _uncovered(gap.path, gap.start, gap.stop, message)
     holes = {file.path: file.holes for file in sealed.files}
     for path in sorted(everything):
@@ -108,7 +108,7 @@ def _gaps(ranges: Ranges, sealed: Sealed) -> Ranges:
     for path, covered in sorted(ranges.items()):
         reached = 0
         for start, stop in sorted(covered):
-            if start > reached:
+            if min(start, sizes[path]) > reached:  # a range may lie beyond the file: another finding says so
                 gaps.setdefault(path, []).append((reached, min(start, sizes[path])))
             reached = max(reached, stop)
         if sizes[path] > reached:
@@ -170,6 +170,10 @@ def _overlaps(
 def _claim(code: str, model_file: str, places: list[str], message: str, path: str) -> Finding:
     where = f"{model_file}: {places[0]}"
     return make(code, "inspect", where, message, {"file": path, "tensors": len(places), "places": places[:8]})
+
+
+def _bytes(count: int) -> str:
+    return "1 byte belongs" if count == 1 else f"{count} bytes belong"
 
 
 def _uncovered(path: str, start: int, stop: int, message: str) -> Finding:

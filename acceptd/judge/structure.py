@@ -10,13 +10,13 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from acceptd.evidence import Check, Facts, JobRecord, Sealed, Wire
+from acceptd.evidence import Check, External, Facts, JobRecord, Sealed, Wire
 from acceptd.judge.finding import Finding
 from acceptd.judge.inventory import Inventory
 from acceptd.judge.jobs import place
 from acceptd.judge.operators import expansion, operators, versions
 from acceptd.judge.wire import disagreements, over, problems, wire_form
-from acceptd.judge.words import make
+from acceptd.judge.words import make, printable, safe
 from acceptd.policy.manifest import ModelSpec
 from acceptd.policy.policy import Policy
 
@@ -25,6 +25,10 @@ _SHADOWING: Final = re.compile(
     r"however '.*' has been used as (output|graph input) names multiple times\."
 )
 """The checker's whole sentence: a part of it may stand in any refusal as the name of a node."""
+
+
+_BY_FILE: Final = frozenset({"external-data/missing-file", "external-data/out-of-range"})
+"""What a lost or truncated data file makes true of each of its tensors."""
 
 
 def structure(
@@ -39,7 +43,10 @@ def structure(
     if record.facts is not None:
         found += _facts(model, record.facts, record.wire, policy)
         found += operators(model, record.facts, policy)
-        found += _external(model, record.facts, sealed, inventory)
+        said = {(one.code, one.where) for one in found}
+        own = list(_external(model, record.facts, sealed, inventory))
+        found += [one for one in own if one.code not in _BY_FILE or (one.code, one.where) not in said]
+        found = _by_file(model, record.facts, found)
         if record.wire is not None:
             found += disagreements(model, record.wire, record.facts)
     if record.checker is not None:
@@ -108,6 +115,34 @@ def resolve(model_file: str, location: str) -> str | None:
     return "/".join([*([directory] if directory else []), *parts])
 
 
+def _by_file(model: ModelSpec, facts: Facts, found: list[Finding]) -> list[Finding]:
+    """Return the findings with one per file of those that say the same of each of its tensors, with a count."""
+    paths = {_place(model, one): resolve(model.file, one.location) for one in facts.external}
+    first: dict[tuple[str, str], int] = {}
+    places: dict[tuple[str, str], list[str]] = {}
+    result: list[Finding] = []
+    for one in found:
+        path = paths.get(one.where) if one.code in _BY_FILE else None
+        if path is None:
+            result.append(one)
+            continue
+        key = (one.code, path)
+        places.setdefault(key, []).append(one.where)
+        if key not in first:
+            first[key] = len(result)
+            result.append(one)
+    for key, index in first.items():
+        if len(places[key]) > 1:
+            shows = {"file": key[1], "tensors": len(places[key]), "places": places[key][:8]}
+            evidence = {**result[index].evidence, **safe(shows)}
+            result[index] = result[index].model_copy(update={"count": len(places[key]), "evidence": evidence})
+    return result
+
+
+def _place(model: ModelSpec, one: External) -> str:
+    return printable(f"{model.file}: {one.where or one.tensor}")
+
+
 def _external(model: ModelSpec, facts: Facts, sealed: Sealed, inventory: Inventory) -> Iterator[Finding]:
     sizes = {file.path: file.size for file in sealed.files}
     forbidden = frozenset(inventory.forbidden)
@@ -116,7 +151,7 @@ def _external(model: ModelSpec, facts: Facts, sealed: Sealed, inventory: Invento
         yield make("external-data/too-many", "inspect", model.file, message)
     told = {problem.where for problem in facts.problems if problem.code.startswith("external-data/")}
     for one in facts.external:
-        where = f"{model.file}: {one.where or one.tensor}"
+        where = _place(model, one)
         shows = {"tensor": one.tensor, "location": one.location, "offset": one.offset, "length": one.length}
         path = resolve(model.file, one.location)
         start, span = one.offset or 0, one.length or 0

@@ -166,7 +166,7 @@ def _examine(record: TensorRecord, place: str, bundle: Bundle, problems: Problem
         checksum = ""
     if record.dtype == STRING_TYPE:
         problem("external-data/string-tensor", "strings cannot be stored externally")
-    inside = inside and _in_range(record, offset, length, bundle.files.get(path), problem)
+    inside = inside and _in_range(record, offset, length, path, bundle.files.get(path), problem)
     if length is None and inside and all(dim >= 0 for dim in record.dims):
         length = record.expected_bytes()  # what the runtime takes
     start = offset or 0
@@ -197,7 +197,7 @@ def _number(key: str, values: Mapping[str, str], problem: Any) -> int | None:
 
 
 def _in_range(
-    record: TensorRecord, offset: int | None, length: int | None, size: int | None, problem: Any
+    record: TensorRecord, offset: int | None, length: int | None, path: str, size: int | None, problem: Any
 ) -> bool:
     if -1 in {offset, length}:
         return False
@@ -209,6 +209,8 @@ def _in_range(
     begin = offset or 0
     span = length if length is not None else needed or 0
     if begin + max(span, needed or 0) > size:
-        problem("external-data/out-of-range", f"bytes {begin} to {begin + span} of a file of {size}")
+        problem(
+            "external-data/out-of-range", f"bytes {begin} to {begin + span} of {path[:200]!r}, which has {size}"
+        )
         return False
     return True

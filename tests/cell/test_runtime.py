@@ -179,6 +179,8 @@ def test_doctor_names_the_runtime_of_a_profile_and_what_is_wrong_with_it(cell: C
     failed = dict.fromkeys(["pinned", "absent", "nowhere"], "failed")
     assert states == {"cpu": "enforced", "second": "enforced"} | failed
     own, beside, pinned, absent, nowhere = found
+    assert all(f"uses {CPU}" in one.seen for one in (own, beside, pinned))
+    assert "uses no provider (in the build, not used: " in absent.seen
     assert all(f"onnxruntime {version}" in one.seen for one in (own, beside))
     assert all(word in beside.seen for word in ("its own interpreter", "1 thread", "telemetry off", CPU))
     assert "pinned is 1.0.0" in pinned.seen

@@ -69,6 +69,17 @@ def test_gaps_of_an_alignment_are_left_to_their_bytes() -> None:
     assert owed(facts((0, None))) == coverage.Owed((), {})
 
 
+def test_a_range_beyond_the_file_makes_no_empty_gap() -> None:
+    assert found(facts((0, SIZE), (SIZE + 64, 8))) == []
+    assert found(facts((0, SIZE // 2), (2 * SIZE, 8))) == [(UNCOVERED, SIZE // 2)]
+
+
+def test_one_byte_is_one_byte() -> None:
+    gap = GapBytes(path="w.bin", start=0, stop=1, at=0, head="ff")
+    [one] = judged(facts((1, SIZE - 1)), assets=Assets(files=0, gaps_read=1, gaps=[gap]))
+    assert one.message.startswith("1 byte belongs to no tensor")
+
+
 def test_larger_gaps_are_told_whatever_is_in_them_and_are_not_read() -> None:
     for given, size in (
         (facts((MAX_GAP, SIZE - MAX_GAP)), MAX_GAP),

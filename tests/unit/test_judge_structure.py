@@ -11,6 +11,7 @@ from acceptd.evidence import (
     External,
     OpsetImport,
     OpUse,
+    Problem,
 )
 from acceptd.judge.structure import resolve
 from acceptd.policy.policy import Policy
@@ -154,6 +155,23 @@ def test_external_data_that_is_missing_or_beyond_the_file() -> None:
     assert external("weights.bin", offset=300, length=60) == ["external-data/out-of-range"]
     assert external("weights.bin", offset=2**63, length=2**63) == ["external-data/out-of-range"]
     assert external("weights.bin", inside=False) == ["external-data/path-escape"]
+
+
+@pytest.mark.parametrize(
+    ("location", "code"),
+    [("weights.bin", "external-data/out-of-range"), ("gone.bin", "external-data/missing-file")],
+)
+def test_a_truncated_or_lost_data_file_is_one_finding_with_a_count(location: str, code: str) -> None:
+    records = [
+        External(tensor=f"w{n}", location=location, offset=1000 * n, length=60, where=f"graph/w{n}", inside=False)
+        for n in range(1, 7)
+    ]
+    # The job tells of one of them too: it is the same thing, not another.
+    problems = [Problem(code=code, where="graph/w1", message="tensor 'w1': said by the job")]
+    facts = world.facts(external=records, external_count=6, problems=problems)
+    given = world.submission([world.inspect(facts=facts)], sealed=world.sealed("weights.bin"))
+    [one] = [one for one in world.verdict(given).findings if one.code == code]
+    assert (one.count, one.evidence["tensors"], one.evidence["file"]) == (6, 6, location)
 
 
 def test_locations_are_resolved_beside_the_model() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from acceptd.cell.runtime import providers_used
 from acceptd.policy.profile import CustomOperators, Profile, ReducedBuild
 from acceptd.runtime.facts import Library, RuntimeFacts
 from acceptd.runtime.identity import RuntimeRecord, identity, record_of
@@ -135,3 +136,13 @@ def test_a_custom_operator_library_that_was_not_mapped_has_no_digest() -> None:
     record = record_of(dataclasses.replace(FACTS, custom_operators=()), PROFILE, CLASS)
     assert [one.sha256 for one in record.custom_operators] == [""]
     assert identity(record) != of()
+
+
+def test_doctor_tells_what_is_used_from_what_the_build_merely_has() -> None:
+    build = ["AzureExecutionProvider", "CPUExecutionProvider", "CUDAExecutionProvider"]
+    assert providers_used(Profile(), build) == (
+        "uses CPUExecutionProvider (in the build, not used: AzureExecutionProvider, CUDAExecutionProvider)"
+    )
+    assert providers_used(Profile(), ["CPUExecutionProvider"]) == "uses CPUExecutionProvider"
+    both = Profile(providers=["CUDAExecutionProvider"], allow_cpu_fallback=True)
+    assert providers_used(both, build).startswith("uses CUDAExecutionProvider, CPUExecutionProvider (")
