@@ -209,7 +209,9 @@ class Runner:
                 continue
             dtype = declared["dtype"] if declared else port.type.dtype
             if inner.dtype != dtype:
-                problems.append(problem("run/output-dtype", port.name, f"is {inner.dtype}, declared is {dtype}"))
+                problems.append(
+                    problem("run/output-dtype", port.name, f"the run gave {inner.dtype}, declared is {dtype}")
+                )
             shape = declared.get("shape") if declared else _only_numbers(port.shape)
             wrong = bind_dims(shape, inner.shape, bound, dims)
             if wrong:

@@ -245,7 +245,11 @@ def _compare_declared(job: _Job, spec: dict[str, Any], side: str, named: list[tu
         wanted = str(want.get("kind", "")), str(want.get("dtype", ""))
         if (wanted[0] and wanted[0] not in {kind, "optional"}) or (dtype and wanted[1] and dtype != wanted[1]):
             where = f"{spec['name']}: {side[:-1]} {name or index}"
-            job.report("vectors/type-mismatch", where, f"is {kind} {dtype}, declared is {wanted[0]} {wanted[1]}")
+            job.report(
+                "vectors/type-mismatch",
+                where,
+                f"the golden is a {kind} of {dtype}, declared is a {wanted[0]} of {wanted[1]}",
+            )
 
 
 def _store(job: _Job, spec: dict[str, Any], side: str, writer: BlobWriter) -> list[dict[str, Any]]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import sys
 from pathlib import Path
-from typing import Annotated, Final
+from typing import IO, Annotated, Any, Final, cast
 
 import typer
 from rich.console import Console
@@ -16,6 +17,7 @@ from acceptd.config import default_state
 from acceptd.errors import UsageError
 
 EXIT_BY_VERDICT: Final = {"accepted": 0, "rejected": 1, "held": 3, "inconclusive": 4}
+_BLANKS: Final = re.compile(r"[ \t]+$", re.MULTILINE)
 EXIT_USAGE: Final = 2
 EXIT_AUDIT: Final = 5
 EXIT_INTERNAL: Final = 70
@@ -37,7 +39,19 @@ def console() -> Console:
     """Return the console for results (standard output). A ``[`` or ``:name:`` in a model's name is only text."""
     # A pipe has no width to fold lines at; a person's terminal has.
     width = None if sys.stdout.isatty() or os.environ.get("COLUMNS") else 240
-    return Console(highlight=False, markup=False, emoji=False, width=width)
+    file = None if sys.stdout.isatty() else cast("IO[str]", _Unpadded())
+    return Console(file=file, highlight=False, markup=False, emoji=False, width=width)
+
+
+class _Unpadded:
+    """Standard output, as it is at each write, without the blanks that tables leave at the ends of lines."""
+
+    def write(self, text: str) -> int:
+        sys.stdout.write(_BLANKS.sub("", text))
+        return len(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(sys.stdout, name)
 
 
 def progress_console() -> Console:

@@ -45,6 +45,8 @@ def selftest(
 
 
 def _print(rows: list[attacks.Row]) -> None:
+    if not rows:
+        return
     table = Table(box=None, pad_edge=False)
     for column in ("", "group", "probe", "expected", "got"):
         table.add_column(column, overflow="fold")

@@ -119,7 +119,8 @@ def _print_work(out: Console, work: dict[str, Any]) -> None:
     if work["leases"]:
         table = _table("running", "team", "profile", "state", "cores", "memory", "for", "deadline in")
         for lease in work["leases"]:
-            state = f"{lease['state']} ({lease['reason']})" if lease["reason"] else lease["state"]
+            shown = "running" if lease["state"] == "held" else lease["state"]  # "held" is a verdict's word
+            state = f"{shown} ({lease['reason']})" if lease["reason"] else shown
             table.add_row(
                 lease["submission"],
                 lease["team"],

@@ -10,6 +10,7 @@ from acceptd.judge.codes import CODES
 from acceptd.judge.finding import Finding, Stage
 from acceptd.judge.words import from_job, make
 from acceptd.policy.manifest import Manifest, ModelSpec
+from acceptd.policy.policy import LimitsTable
 
 STAGES: Final[dict[str, Stage]] = {
     "unpack": "unpack",
@@ -72,13 +73,14 @@ class Jobs:
         return last is not record
 
 
-def ending(record: JobRecord, *, superseded: bool = False) -> list[Finding]:
+def ending(record: JobRecord, *, superseded: bool = False, limits: LimitsTable | None = None) -> list[Finding]:
     """Return what a job's ending means. ``done`` means nothing.
 
     ``lost`` and ``unavailable`` are never the model's fault; they leave the stage missing, and the
     verdict inconclusive unless something else rejects. A run of the variant ``outside`` died on an input
     that nobody promised, while the same run without those inputs passed. ``superseded``: a later
-    record of the same task counts, so that a lost attempt is only told.
+    record of the same task counts, so that a lost attempt is only told. ``limits``: the policy's, to
+    name the one that was reached.
     """
     stage = stage_of(record)
     where = place(record)
@@ -113,7 +115,7 @@ def ending(record: JobRecord, *, superseded: bool = False) -> list[Finding]:
         return [make("behaviour/probe-crash-outside", stage, where, message, facts)]
     if record.ending == "limit":
         code = _LIMITS.get(record.cause, "resources/other-limit")
-        message = f"reached its {record.cause or 'unnamed'} limit {reached}"
+        message = f"reached its {record.cause or 'unnamed'} limit{_limit(record, limits)} {reached}"
         return [make(code, stage, where, message, facts)]
     if record.cause == "SIGSYS":
         return [
@@ -121,6 +123,29 @@ def ending(record: JobRecord, *, superseded: bool = False) -> list[Finding]:
         ]
     code = "run/crash" if record.kind in {"run", "reference"} else "sandbox/job-crash"
     return [make(code, stage, where, f"died of {record.cause or 'an unknown cause'} {reached}", facts)]
+
+
+def _limit(record: JobRecord, limits: LimitsTable | None) -> str:
+    """Return `` of <value> (<key of the policy>)`` for the limit that a job reached, empty where none is known."""
+    if limits is None:
+        return ""
+    own = {"assets": "inspect", "reference": "run"}.get(record.kind, record.kind)
+    cpu = f"{own}_cpu_seconds"
+    key = {
+        "cpu": cpu,
+        "wall": cpu,
+        "memory": "memory_bytes" if own == "run" else "inspect_memory_bytes",
+        "output": "output_bytes",
+        "stderr": "stderr_bytes",
+        "threads": "threads",
+    }.get(record.cause, "")
+    value = getattr(limits, key, None) if key else None
+    if value is None:
+        return ""
+    if record.cause == "wall":
+        return f" of {value * limits.wall_factor} s (limits.{key} times limits.wall_factor)"
+    unit = {"seconds": " s", "bytes": " bytes"}.get(key.rpartition("_")[2], "")
+    return f" of {value}{unit} (limits.{key})"
 
 
 def _refused(record: JobRecord, stage: Stage, where: str) -> list[Finding]:

@@ -53,5 +53,6 @@ def _license(written: str | None, allowed: list[str]) -> Iterator[Finding]:
         yield make("license/not-allowed", "manifest", where, f"no SPDX expression: {error}")
         return
     if against:
-        message = f"{written}: the policy does not allow {', '.join(against)}"
+        head = "" if [licenses.canonical(written)] == against else f"{written}: "
+        message = f"{head}the policy does not allow {', '.join(against)}"
         yield make("license/not-allowed", "manifest", where, message, {"license": written, "against": against})

@@ -140,7 +140,7 @@ def _told(model: ModelSpec, differing: Iterable[Difference], left: str, right: s
 def _short(value: object) -> str:
     if value is None:
         return "nothing"
-    text = repr(value)
+    text = str(value).lower() if isinstance(value, bool) else repr(value)
     return text if len(text) <= 120 else f"{text[:119]}…"
 
 

@@ -128,7 +128,7 @@ def _before_run(
     jobs = Jobs(tuple(submission.jobs))
     for record in submission.jobs:
         if record.kind not in {"run", "reference"}:
-            yield from ending(record, superseded=jobs.superseded(record))
+            yield from ending(record, superseded=jobs.superseded(record), limits=policy.limits)
     if submission.sealed is None or inventory is None:
         return
     yield from native_libraries(submission.sealed)
@@ -234,7 +234,7 @@ def _after_run(
     facts = jobs.facts(manifest)
     for one in submission.jobs:
         if one.kind in {"run", "reference"}:
-            yield from _run_ending(manifest, jobs, one)
+            yield from _run_ending(manifest, jobs, one, policy)
     for model in manifest.models:
         record = jobs.last("run", model)
         if record is not None:
@@ -256,13 +256,13 @@ def _after_run(
     yield from runtimes(submission, profile)
 
 
-def _run_ending(manifest: Manifest, jobs: Jobs, record: JobRecord) -> Iterator[Finding]:
+def _run_ending(manifest: Manifest, jobs: Jobs, record: JobRecord, policy: Policy) -> Iterator[Finding]:
     model = next((one for one in manifest.models if record.model == one.name), None)
     if model is None:
         message = "a run of a model that the manifest does not name"
         yield make("sandbox/protocol-violation", "run", place(record), message)
         return
-    yield from ending(record, superseded=jobs.superseded(record))
+    yield from ending(record, superseded=jobs.superseded(record), limits=policy.limits)
 
 
 def _registered(code: str, stage: Stage, where: str, message: str) -> Finding:

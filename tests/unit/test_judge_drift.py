@@ -239,6 +239,15 @@ def test_a_used_domain_that_manifest_and_contract_do_not_declare() -> None:
     assert set(before(facts, world.a_manifest(), world.a_contract())) == {"schema/opset-mismatch"}
 
 
+def test_a_yes_or_no_is_written_as_in_the_file() -> None:
+    def optional(document: dict[str, Any]) -> None:
+        model(document)["inputs"][0]["optional"] = True
+
+    judged = world.verdict(manifest=world.a_manifest(optional), contract=world.a_contract())
+    [one] = [one for one in judged.findings if one.code == "schema/optional-changed"]
+    assert one.message == "contract says false, manifest says true"
+
+
 def test_a_domain_that_one_side_alone_names_is_told_as_such() -> None:
     def more(document: dict[str, Any]) -> None:
         model(document)["opsets"]["ai.onnx.ml"] = 3

@@ -139,6 +139,15 @@ def test_what_is_no_spdx_expression_is_not_allowed(written: str) -> None:
     assert codes(verdict(manifest=with_export({}, license=written)), "reject", "hold") == []
 
 
+def test_a_licence_that_is_not_allowed_is_named_once() -> None:
+    def words(written: str) -> list[str]:
+        judged = verdict(manifest=with_export({}, license=written), policy=wants(allowed=("MIT",)))
+        return [one.message for one in judged.findings if one.code == "license/not-allowed"]
+
+    assert words("Apache-2.0") == ["the policy does not allow Apache-2.0"]
+    assert words("MIT AND Apache-2.0") == ["MIT AND Apache-2.0: the policy does not allow Apache-2.0"]
+
+
 def test_no_licence_where_some_are_demanded_is_missing() -> None:
     assert codes(verdict(policy=wants(allowed=("MIT",))), "hold") == ["license/missing"]
 
