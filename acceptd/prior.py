@@ -2,30 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from posixpath import dirname, join, normpath
 from typing import Annotated, Literal
 
 from pydantic import Field
 
-from acceptd.model_facts import Facts
+from acceptd.declared import Declared
+from acceptd.model_facts import External, Facts
 from acceptd.structure_facts import Structure
 from acceptd.values import Count, Evidence, Text
 
 
 class Snapshot(Evidence):
-    """One model as it was inspected: what two of them are compared by. ``bytes`` is the size of the model file."""
+    """One model as it was inspected: what two of them are compared by. ``bytes`` is the size of the model file.
+
+    ``sha256`` is the model file's, ``data_sha256`` covers the sealed files that its tensors lie in: see
+    :func:`data_digest`. Both empty where not known.
+    """
 
     name: str
     file: str = ""
     bytes: Count
     facts: Facts
     structure: Structure
+    sha256: str = ""
+    data_sha256: str = ""
 
 
 class Prior(Evidence):
     """The current release of the same model id and channel, when the submission was judged.
 
     ``none``: there is none, or nobody could know of one (``reason``). ``same``: it is this very bundle. ``found``:
-    its facts are in ``models``. ``unknown``: there is one, and its facts could not be had or not be trusted.
+    its facts are in ``models``, and what its manifest says in ``declared`` (None where that is no longer a valid
+    manifest). ``unknown``: there is one, and its facts could not be had or not be trusted.
     """
 
     status: Literal["none", "same", "found", "unknown"]
@@ -37,12 +48,15 @@ class Prior(Evidence):
     verdict_seq: Count = 0
     evidence_digest: str = ""
     models: Annotated[list[Snapshot], Field(max_length=32)] = []
+    declared: Declared | None = None
 
 
 def same_or(prior: Prior, digest: str) -> Prior:
     """Return what a bundle is compared with: nothing where it is the very same one."""
     if prior.status == "found" and prior.bundle_digest == digest:
-        return prior.model_copy(update={"status": "same", "reason": "this is the same bundle", "models": []})
+        return prior.model_copy(
+            update={"status": "same", "reason": "this is the same bundle", "models": [], "declared": None}
+        )
     return prior
 
 
@@ -54,3 +68,19 @@ def pruned(facts: Facts) -> Facts:
     left_out = ("external", "problems", "initializer_names", "weights", "function_facts")
     uses = [use.model_copy(update={"types": []}) for use in facts.operators]
     return facts.model_copy(update={**{key: [] for key in left_out}, "operators": uses, "cost": None})
+
+
+def data_digest(file: str, external: Sequence[External], count: int, sealed: Mapping[str, str]) -> str:
+    """Return one SHA-256 over the sealed files that hold the tensors of the model ``file``; empty if not known.
+
+    ``sealed`` gives digests by path. The locations are a job's word: one that is in no sealed file, or a list that
+    was cut, makes the whole unknown.
+    """
+    if len(external) != count:
+        return ""
+    paths = sorted({normpath(join(dirname(file), one.location)) for one in external})
+    if any(path not in sealed for path in paths):
+        return ""
+    return sha256(
+        "".join(f"{sealed[path]} {path}\n" for path in paths).encode("utf-8", "surrogatepass")
+    ).hexdigest()

@@ -8,14 +8,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any, Final
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Final, Literal
 
 from acceptd.evidence import Facts, SelectionShape, Snapshot, Structure, ValueInfo
 from acceptd.judge.words import safe
 
 MAX_NAMES: Final = 24
 MAX_SELECTIONS: Final = 64
+
+
+Weights = Literal["", "equal", "differ", "unknown"]
+"""Whether the values of weights are the same, as far as digests say. ``unknown``: the model file or its data has
+another digest, and nothing tells weights from other bytes. Empty: no digest was there to compare."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +76,18 @@ class Difference:
     not_compared: tuple[str, ...] = ()
     counts: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     """Operators that both have, in another number: (before, after)."""
+    meaning: tuple[Change, ...] = ()
+    """What is declared otherwise about how to read or write values: see :mod:`acceptd.judge.meaning`."""
+    terms: tuple[Change, ...] = ()
+    """What else is declared otherwise."""
+    weights: Weights = ""
+    digests: tuple[Change, ...] = ()
 
     @property
     def nothing(self) -> bool:
         """Whether nothing differs but the values of weights."""
         empty = Difference(self.model, self.same_structure)
-        return self.same_structure and self == empty
+        return self.same_structure and replace(self, weights="", digests=()) == empty
 
     def document(self) -> dict[str, Any]:
         """Return the difference as JSON data, every text printable."""
@@ -128,6 +139,8 @@ def compare(old: Snapshot, new: Snapshot) -> Difference:
         selections_gone=gone,
         not_compared=tuple(not_compared),
         counts={name: pair for name, pair in shared.items() if pair[0] != pair[1]},
+        weights=_weights(old, new),
+        digests=tuple(_digests(old, new)),
     )
 
 
@@ -188,6 +201,28 @@ def _sizes(old: Snapshot, new: Snapshot) -> Iterable[Change]:
         ("graphs and functions", old.facts.scopes, new.facts.scopes),
     )
     return (Change(what, str(before), str(after)) for what, before, after in pairs if before != after)
+
+
+def _weights(old: Snapshot, new: Snapshot) -> Weights:
+    """Return what digests tell. Values by name are not in the facts, so no initializer can be named."""
+    if not (old.sha256 and new.sha256):
+        return ""
+    if old.sha256 == new.sha256 and old.data_sha256 and old.data_sha256 == new.data_sha256:
+        return "equal"
+    graphs = (old.structure.graph_sha256, new.structure.graph_sha256)
+    if all(graphs) and old.structure.topology_sha256 == new.structure.topology_sha256:
+        return "equal" if graphs[0] == graphs[1] else "differ"
+    return "unknown"
+
+
+def _digests(old: Snapshot, new: Snapshot) -> Iterable[Change]:
+    pairs = (
+        ("sha256 of the model file", old.sha256, new.sha256),
+        ("sha256 of external data", old.data_sha256, new.data_sha256),
+    )
+    for what, before, after in pairs:
+        if before != after:
+            yield Change(what, before[:16] or "not known", after[:16] or "not known")
 
 
 def _selections(old: Structure, new: Structure) -> tuple[list[NewSelection], int, int]:

@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
 from typing import Any, Final
 
-from acceptd.evidence import JobRecord, Prior, Snapshot, Submission, pruned
+from acceptd.declared import declared_by
+from acceptd.evidence import JobRecord, Prior, Sealed, Snapshot, Submission, pruned
 from acceptd.judge.difference import Change, Difference, NewSelection, compare
 from acceptd.judge.finding import Finding
-from acceptd.judge.words import make
+from acceptd.judge.meaning import Said, of_bundle, of_model
+from acceptd.judge.words import make, printable, safe
 from acceptd.policy.manifest import Manifest, ModelSpec
+from acceptd.prior import data_digest
 
 SHOWN: Final = 8
+SIDE: Final = 130
+MANIFEST: Final = "bundle.toml"
 
 
-def snapshot(model: ModelSpec, record: JobRecord | None) -> Snapshot | None:
-    """Return what one model is compared by; None where its inspection did not come so far."""
+def snapshot(model: ModelSpec, record: JobRecord | None, files: Mapping[str, str]) -> Snapshot | None:
+    """Return what one model is compared by; None where its inspection did not come so far.
+
+    ``files`` gives the digests of the sealed files by path.
+    """
     if record is None or record.wire is None or record.facts is None or record.structure is None:
         return None
     return Snapshot(
@@ -24,13 +33,16 @@ def snapshot(model: ModelSpec, record: JobRecord | None) -> Snapshot | None:
         bytes=record.wire.bytes,
         facts=record.facts,
         structure=record.structure,
+        sha256=files.get(model.file, ""),
+        data_sha256=data_digest(model.file, record.facts.external, record.facts.external_count, files),
     )
 
 
-def snapshots(manifest: Manifest, records: Sequence[JobRecord]) -> dict[str, Snapshot]:
+def snapshots(manifest: Manifest, records: Sequence[JobRecord], sealed: Sealed | None) -> dict[str, Snapshot]:
     """Return the snapshots of all inspected models by name, independent exports under their jobs' names."""
     last = {record.model: record for record in records if record.kind == "inspect"}
-    taken = ((model.name, snapshot(model, last.get(model.name))) for model in manifest.inspected)
+    files = {file.path: file.sha256 for file in sealed.files} if sealed is not None else {}
+    taken = ((model.name, snapshot(model, last.get(model.name), files)) for model in manifest.inspected)
     return {name: one for name, one in taken if one is not None}
 
 
@@ -39,14 +51,20 @@ def as_prior(manifest: Manifest | None, submission: Submission, reason: str) -> 
 
     ``reason`` says why its judgement ended as it did, for the case that it did not come so far.
     """
-    found = snapshots(manifest, submission.jobs) if manifest is not None else {}
+    found = snapshots(manifest, submission.jobs, submission.sealed) if manifest is not None else {}
     if manifest is None or submission.sealed is None or any(model.name not in found for model in manifest.models):
         words = f"the bundle to compare with could not be inspected: {reason}"
         return Prior(status="unknown", reason=words[:1000])
     whole = [found[model.name] for model in manifest.models]
     kept = [one.model_copy(update={"facts": pruned(one.facts)}) for one in whole]
     digest = submission.sealed.digest
-    return Prior(status="found", bundle_digest=digest, version=manifest.bundle.version, models=kept)
+    return Prior(
+        status="found",
+        bundle_digest=digest,
+        version=manifest.bundle.version,
+        models=kept,
+        declared=declared_by(manifest),
+    )
 
 
 def differences(prior: Prior | None, manifest: Manifest, now: Mapping[str, Snapshot]) -> list[Difference]:
@@ -54,24 +72,38 @@ def differences(prior: Prior | None, manifest: Manifest, now: Mapping[str, Snaps
     if prior is None or prior.status != "found":
         return []
     older = {one.name: one for one in prior.models}
-    return [
-        compare(older[model.name], now[model.name])
-        for model in manifest.models
-        if model.name in older and model.name in now
-    ]
+    before = {one.name: one for one in prior.declared.models} if prior.declared is not None else {}
+    after = {one.name: one for one in declared_by(manifest).models}
+    found = []
+    for name in (model.name for model in manifest.models if model.name in older and model.name in now):
+        one = compare(older[name], now[name])
+        said = of_model(before[name], after[name]) if name in before else Said()
+        found.append(replace(one, meaning=said.meaning, terms=said.terms))
+    return found
+
+
+def _bundle(prior: Prior, manifest: Manifest) -> Said:
+    """Return what is declared otherwise about the whole bundle; nothing where the older one is not known."""
+    if prior.status != "found" or prior.declared is None:
+        return Said()
+    return of_bundle(prior.declared, declared_by(manifest))
 
 
 def document(prior: Prior | None, manifest: Manifest | None, now: Mapping[str, Snapshot]) -> dict[str, Any]:
     """Return the report's section: which release it was compared with, and what differs by model."""
     if prior is None:
-        return {"status": "none", "reason": "nothing was compared", "release": None, "models": []}
+        return {"status": "none", "reason": "nothing was compared", "release": None, "models": [], "bundle": None}
     release = None
     if prior.status != "none":
         keys = ("channel", "number", "bundle_digest", "version")
         release = {key: getattr(prior, key) for key in keys}
     found = differences(prior, manifest, now) if manifest is not None else []
     models = [one.document() for one in found]
-    return {"status": prior.status, "reason": prior.reason, "release": release, "models": models}
+    whole = {"status": prior.status, "reason": prior.reason, "release": release, "models": models, "bundle": None}
+    if prior.status == "found" and manifest is not None:
+        said = _bundle(prior, manifest)
+        whole["bundle"] = safe(asdict(said)) | {"compared": prior.declared is not None}
+    return whole
 
 
 def findings(prior: Prior | None, manifest: Manifest, now: Mapping[str, Snapshot]) -> Iterator[Finding]:
@@ -86,12 +118,26 @@ def findings(prior: Prior | None, manifest: Manifest, now: Mapping[str, Snapshot
     if before != after:
         message = f"models added: {_names(after - before)}; removed: {_names(before - after)}; since {named}"
         yield make("difference/models-changed", "judge", "models", message)
+    if prior.declared is None:
+        message = f"not compared with {named}: what its manifest declares, as it is no valid manifest any more"
+        yield make("difference/unknown", "judge", MANIFEST, message)
+    said = _bundle(prior, manifest)
+    yield from _declared(said.meaning, said.terms, MANIFEST, named)
     files = {model.name: model.file for model in manifest.models}
     for one in differences(prior, manifest, now):
         yield from _model(one, files[one.model], named)
 
 
+def _declared(meaning: Sequence[Change], terms: Sequence[Change], where: str, named: str) -> Iterator[Finding]:
+    for code, changes in (("difference/meaning-changed", meaning), ("difference/terms-changed", terms)):
+        for change in changes:
+            sides = [printable(side, SIDE) for side in (change.before, change.after)]  # so that both have room
+            message = f"{change.what}: {sides[0]} in {named}, now {sides[1]}"
+            yield make(code, "judge", f"{where}: {change.what}", message, asdict(change))
+
+
 def _model(one: Difference, file: str, named: str) -> Iterator[Finding]:
+    yield from _declared(one.meaning, one.terms, file, named)
     for selection in one.selections_new:
         yield _selection(selection, file, named)
     if one.domains_added:

@@ -152,7 +152,7 @@ def _before_run(
     for model in manifest.models:
         if reduced is not None and model.name in facts:
             yield from target.unavailable(model, facts[model.name], reduced)
-    now = successor.snapshots(manifest, submission.jobs)
+    now = successor.snapshots(manifest, submission.jobs, submission.sealed)
     yield from independent.findings(independent.comparisons(manifest, submission.sealed, now), manifest)
     yield from successor.findings(submission.prior, manifest, now)
     yield from _beside_the_models(manifest, policy, submission.sealed, inventory, jobs)

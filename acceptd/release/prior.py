@@ -12,9 +12,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from acceptd.errors import AcceptdError, LedgerError, LoaderError
+from acceptd.declared import Declared, declared_by
+from acceptd.errors import AcceptdError, ConfigError, LedgerError, LoaderError
 from acceptd.evidence import Facts, Prior, Snapshot, Structure, Wire
-from acceptd.prior import pruned
+from acceptd.policy.manifest import validate
+from acceptd.prior import data_digest, pruned
 from acceptd.record.attest import statement_differences, verify_statement
 from acceptd.record.keys import Keyring
 from acceptd.record.log import Ledger
@@ -41,7 +43,8 @@ def prior_release(ledger: Ledger, keyring: Keyring, model_id: str, channel: str,
         said = _signed_verdict(ledger, keyring, row)
         head["version"] = str(said.get("version") or "")
         head["evidence_digest"] = str(said.get("evidence_digest") or "")
-        return Prior(status="found", models=_models(ledger, head["evidence_digest"]), **head)
+        document = _evidence(ledger, head["evidence_digest"])
+        return Prior(status="found", models=_models(document), declared=_declared(document), **head)
     except (AcceptdError, ValidationError, KeyError, TypeError, ValueError) as error:
         words = "stored facts of another form" if isinstance(error, ValidationError) else str(error)
         reason = f"release {row.number} of {model_id}: {words}"
@@ -65,26 +68,43 @@ def _signed_verdict(ledger: Ledger, keyring: Keyring, row: Row) -> dict[str, Any
     return said
 
 
-def _models(ledger: Ledger, evidence_digest: str) -> list[Snapshot]:
+def _evidence(ledger: Ledger, evidence_digest: str) -> dict[str, Any]:
     blob = ledger.evidence(evidence_digest)
     if blob is None:
         raise LedgerError("its evidence is no longer kept")
-    document = json.loads(blob)  # a signed digest stands for these bytes: their form need not be proved again
+    document: dict[str, Any] = json.loads(blob)
+    return document  # a signed digest stands for these bytes: their form need not be proved again
+
+
+def _declared(document: dict[str, Any]) -> Declared | None:
+    """Return what the manifest of the evidence declares; None where today's schema does not know it as valid."""
+    found = next((job["manifest"] for job in document["jobs"] if job["kind"] == "manifest"), None)
+    try:
+        return None if found is None else declared_by(validate(found))
+    except ConfigError:
+        return None
+
+
+def _models(document: dict[str, Any]) -> list[Snapshot]:
     jobs = [job for job in document["jobs"] if job["kind"] in {"inspect", "manifest"}]
     declared: list[Any] = next((job["manifest"]["models"] for job in jobs if job["kind"] == "manifest"), [])
     files = {model["name"]: model["file"] for model in declared}
+    sealed = {one["path"]: one["sha256"] for one in (document.get("sealed") or {}).get("files", [])}
     found: dict[str, Snapshot] = {}
     for job in jobs:
         if job["kind"] != "inspect" or job["model"] not in files:
             continue  # an independent export: only what is released is compared
         if not all(job.get(key) for key in ("wire", "facts", "structure")):
             raise LedgerError(f"its evidence holds no structure of the model {job['model']!r:.80}")
+        facts, file = Facts.model_validate(job["facts"]), files[job["model"]]
         found[job["model"]] = Snapshot(
             name=job["model"],
-            file=files[job["model"]],
+            file=file,
             bytes=Wire.model_validate(job["wire"]).bytes,
-            facts=pruned(Facts.model_validate(job["facts"])),
+            facts=pruned(facts),
             structure=Structure.model_validate(job["structure"]),
+            sha256=sealed.get(file, ""),
+            data_sha256=data_digest(file, facts.external, facts.external_count, sealed),
         )
     if set(found) != set(files) or not found:
         raise LedgerError("its evidence does not hold the facts of every model")

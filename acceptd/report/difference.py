@@ -15,6 +15,13 @@ _LISTS: Final = (
     ("functions", "functions_added", "functions_removed"),
     ("initializers", "initializers_added", "initializers_removed"),
 )
+_WEIGHTS: Final = {
+    "": "",
+    "equal": "The same weights, by their digests.",
+    "differ": "Weights differ: the digest over all values differs; values are not compared by name.",
+    "unknown": "Weights differ, or other bytes do: model file digest differs, values not compared by name.",
+}
+UNDECLARED: Final = "Not compared: what the manifest of the release declares; it is no valid manifest any more."
 _DRIVEN: Final = {"input": "", "none": "no input", "unknown": "a name that leads nowhere"}
 
 
@@ -23,8 +30,22 @@ def release_section(difference: Mapping[str, Any] | None) -> str:
     if not difference:
         return ""
     head = f"<p>{markup(heading(difference))}</p>"
+    rows = [(markup(what), _cell(before), _cell(after)) for what, before, after in bundle_rows(difference)]
+    whole = f"<h3>bundle.toml</h3>{table(('declared', 'before', 'now'), rows)}" if rows else ""
+    unknown = f'<p class="soft">{markup(UNDECLARED)}</p>' if _undeclared(difference) else ""
     blocks = (f"<h3>{markup(one['model'])}</h3>{tables(one)}" for one in difference["models"])
-    return head + "".join(blocks)
+    return head + unknown + whole + "".join(blocks)
+
+
+def bundle_rows(difference: Mapping[str, Any]) -> list[tuple[str, list[str], list[str]]]:
+    """Return (what, before, after) of what is declared about the whole bundle, texts not yet escaped."""
+    bundle = difference.get("bundle") or {}
+    changes = (*bundle.get("meaning", ()), *bundle.get("terms", ()))
+    return [(one["what"], [one["before"]], [one["after"]]) for one in changes]
+
+
+def _undeclared(difference: Mapping[str, Any]) -> bool:
+    return (difference.get("bundle") or {}).get("compared") is False
 
 
 def heading(difference: Mapping[str, Any]) -> str:
@@ -75,8 +96,23 @@ def tables(one: Mapping[str, Any], *, older: str = "before", newer: str = "now")
     parts += [table(("", older, newer), rows)] if rows else []
     if one["not_compared"]:
         parts.append(f'<p class="soft">Not compared: {markup("; ".join(one["not_compared"]))}.</p>')
-    same = "The same structure; at most values of weights differ." if one["same_structure"] else ""
-    return (f"<p>{same}</p>" if same else "") + "".join(parts)
+    said = sentence(one)
+    return (f"<p>{markup(said)}</p>" if said else "") + "".join(parts)
+
+
+def sentence(one: Mapping[str, Any]) -> str:
+    """Return in plain words whether structure and weights are the same; empty where nothing is to be said."""
+    weights = one.get("weights", "")
+    if one["same_structure"] and not weights:
+        said = "The same structure; at most values of weights differ."
+    else:
+        said = " ".join(
+            part for part in ("The same structure." if one["same_structure"] else "", _WEIGHTS[weights]) if part
+        )
+    declared = (
+        "What is declared about inputs or outputs differs." if one.get("meaning") or one.get("terms") else ""
+    )
+    return f"{said} {declared}".strip()
 
 
 def _cell(texts: Sequence[str]) -> str:
@@ -85,7 +121,10 @@ def _cell(texts: Sequence[str]) -> str:
 
 def rows_of(one: Mapping[str, Any]) -> Iterator[tuple[str, list[str], list[str]]]:
     """Yield (what, before, after), texts not yet escaped: gone on the left, new on the right."""
-    for change in (*one["interface"], *one["versions"], *one["sizes"]):
+    declared = (*one.get("meaning", ()), *one.get("terms", ()))
+    for change in declared:
+        yield f"declared {change['what']}", [change["before"]], [change["after"]]
+    for change in (*one["interface"], *one["versions"], *one["sizes"], *one.get("digests", ())):
         yield change["what"], [change["before"]], [change["after"]]
     for what, added, removed in _LISTS:
         lists = [_capped(one[key], one.get(f"{key}_count")) for key in (removed, added)]
@@ -107,9 +146,15 @@ def _capped(names: Sequence[str], count: int | None) -> list[str]:
 def terminal_lines(report: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
     """Yield (what, before, after) as plain text, not yet escaped: a heading with empty columns, then rows."""
     difference = report.get("difference")
-    if difference and difference["models"]:
+    if difference and (difference["models"] or difference.get("bundle")):
         yield heading(difference), "", ""
+        if _undeclared(difference):
+            yield UNDECLARED, "", ""
+        for what, before, after in bundle_rows(difference):
+            yield what, ", ".join(before), ", ".join(after)
         for one in difference["models"]:
+            if sentence(one):
+                yield f"{one['model']}: {sentence(one)}", "", ""
             yield from _model(one)
     for model in report.get("models", []):
         second = model.get("independent_export")

@@ -96,7 +96,7 @@ def for_team(report: Mapping[str, Any]) -> dict[str, Any]:
     result["resources"] = _resources(jobs)
     if "difference" in report:
         # What is new beside the current release is for the reviewer, as the findings about it are.
-        result["difference"] = {**report["difference"], "models": []}
+        result["difference"] = {**report["difference"], "models": [], "bundle": None}
     if len(jobs) < len(report["resources"]["jobs"]):
         # The sum would give away what the stages that are left out took.
         shown = PUBLIC_JOBS | {"seal", "judge", "record", "promote", "queue"}
@@ -207,7 +207,7 @@ def _models(submission: Submission, manifest: Manifest | None) -> list[dict[str,
 
 
 def _snapshots(submission: Submission, manifest: Manifest | None) -> dict[str, Snapshot]:
-    return successor.snapshots(manifest, submission.jobs) if manifest else {}
+    return successor.snapshots(manifest, submission.jobs, submission.sealed) if manifest else {}
 
 
 def _independent(submission: Submission, manifest: Manifest | None) -> dict[str, dict[str, Any]]:

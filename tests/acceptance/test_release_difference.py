@@ -25,7 +25,7 @@ from acceptd.loader import open_release
 from acceptd.report.html import render
 from examples import evidence_classifier as classifier
 from examples.bundle_text import toml_text
-from tests.bench_world import Desk, desk
+from tests.bench_world import Desk, desk, rewrite
 from tests.world import MODEL_ID, World, codes, world
 
 pytestmark = pytest.mark.acceptance
@@ -142,15 +142,74 @@ def test_the_same_bundle_again_is_not_compared_with_itself(running: World) -> No
     assert not {code for code in codes(report) if code.startswith("difference/")}
 
 
-def test_another_bias_is_no_other_structure(running: World) -> None:
-    def retrained(model: onnx.ModelProto) -> None:
-        plain(model)
-        model.graph.initializer[1].CopyFrom(numpy_helper.from_array(np.array([-1, 0.5, 1e-7], np.float32), "bias"))
+def retrained(model: onnx.ModelProto) -> None:
+    plain(model)
+    model.graph.initializer[1].CopyFrom(numpy_helper.from_array(np.array([-1, 0.5, 1e-7], np.float32), "bias"))
 
+
+def other_meaning(document: dict[str, Any]) -> None:
+    """Swap the labels and say other things about one and the same model file."""
+    output = document["models"][0]["outputs"][0]
+    output["labels"] = ["reject", "review", "accept"]
+    document["models"][0]["inputs"][0]["range"] = [0.0, 0.5]
+    document["dims"]["batch"]["max"] = 16
+    document["bundle"] |= {"license": "MIT", "purpose": "decides alone"}
+    del document["bundle"]["prohibited_uses"]
+
+
+def test_another_bias_is_no_other_structure_and_swapped_labels_over_it_are_told(running: World) -> None:
     report = reviewed(running, running.verdict(running.drop(write("2.1.0", retrained), "v2-retrained")))
     (model,) = report["difference"]["models"]
     assert model["same_structure"]
     assert not {code for code in codes(report) if code.startswith("difference/")}
+    # It is no finding, but nobody is left to guess: the page and the terminal say that weights are not the same.
+    assert model["weights"] == "unknown"
+    shown = " ".join(running.acceptd("report", report["submission"]).stdout.split())
+    for text in (shown, render(report)):
+        assert "The same structure. Weights differ, or other bytes do: model file digest differs" in text
+        assert "sha256 of the model file" in text
+
+    # The same bytes again under other words: the older ones come from the signed evidence.
+    name = running.drop(lambda path: rewrite(write("2.1.1", retrained)(path), other_meaning), "v2-meaning")
+    second = running.verdict(name)
+    assert second["verdict"] == "accepted", second["findings"]
+    assert second["difference"]["bundle"] is None  # the team's own report holds nothing of the comparison
+    report = reviewed(running, second)
+    (model,) = report["difference"]["models"]
+    assert (model["same_structure"], model["weights"]) == (True, "equal")
+    told = {one["where"]: one["message"] for one in report["findings"] if one["code"].startswith("difference/")}
+    assert set(told) == {
+        'model.onnx: input "features": range',
+        'model.onnx: output "probabilities": order of labels (2 of 3)',
+        'bundle.toml: dims."batch"',
+        "bundle.toml: bundle.license",
+        "bundle.toml: bundle.purpose",
+        "bundle.toml: bundle.prohibited_uses",
+    }
+    labels = told['model.onnx: output "probabilities": order of labels (2 of 3)']
+    assert '0: "accept", 2: "reject" in release' in labels
+    assert 'now 0: "reject", 2: "accept"' in labels
+    shown = " ".join(running.acceptd("report", second["submission"]).stdout.split())
+    for text in (shown, render(report).replace("&quot;", '"')):
+        assert "The same structure. The same weights, by their digests." in text
+        assert "What is declared about inputs or outputs differs." in text
+        for value in ('"Apache-2.0"', '"MIT"', "1 to 32", "1 to 16", '"decides alone"', "[0.0, 0.5]"):
+            assert value in text, value
+
+
+def test_another_output_kind_beside_a_given_bundle_is_held_by_the_strict_policy(
+    bench: Desk, tmp_path: Path
+) -> None:
+    def looser(document: dict[str, Any]) -> None:
+        document["models"][0]["outputs"][0]["kind"] = "values"
+
+    older = write("1.0.0")(tmp_path / "older")
+    newer = rewrite(write("1.1.0")(tmp_path / "newer"), looser)
+    for policy, severity in (("default", "warn"), ("strict", "hold")):
+        report = local.check_one(replace(bench.bench, rules=bench.rules(policy=policy)), newer, against=older)
+        finding = found(report, "difference/meaning-changed")
+        assert finding["severity"] == severity
+        assert '"probabilities" in the bundle to compare with, now "values"' in finding["message"]
 
 
 def put(store: sqlite3.Connection, row: Sequence[object]) -> None:

@@ -14,6 +14,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from acceptd.declared import declared_by
 from acceptd.evidence import Check, Facts, JobRecord, Prior, Snapshot, Structure, Wire
 from acceptd.judge.difference import compare
 from acceptd.judge.finding import Judgement
@@ -128,6 +129,7 @@ def prior(record: JobRecord, **changes: Any) -> Prior:
     facts, structure = pruned(record.facts), record.structure
     one = Snapshot(name="main", file="model.onnx", bytes=record.wire.bytes, facts=facts, structure=structure)
     fields = {"status": "found", "channel": "production", "number": 7, "bundle_digest": "e" * 64, "models": [one]}
+    fields["declared"] = declared_by(a_manifest())
     return Prior.model_validate(fields | changes)
 
 

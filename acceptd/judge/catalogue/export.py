@@ -70,6 +70,13 @@ TABLE: Final[Table] = {
         "An input or output has another name, type or shape than in the current release.",
         "Ask the team whether its callers know; a contract would fix the interface.",
     ),
+    "difference/meaning-changed": Code(
+        "warn",
+        "reviewer",
+        "bundle.toml declares other labels, another order of labels, another output kind, another range, or other "
+        "inputs, outputs or models than that of the current release: the same numbers now mean something else.",
+        "Compare both values; ask the team whether its callers know. A contract would fix them.",
+    ),
     "difference/models-changed": Code(
         "warn",
         "reviewer",
@@ -118,6 +125,13 @@ TABLE: Final[Table] = {
         "reviewer",
         "The model has another size, number of parameters or number of nodes than the current release.",
         "Nothing to do where the change was announced.",
+    ),
+    "difference/terms-changed": Code(
+        "warn",
+        "reviewer",
+        "bundle.toml declares another type, shape, bound, tolerance, preprocessing, label schema, licence, "
+        "purpose or list of prohibited uses than that of the current release.",
+        "Compare both values; ask the team whether the change was meant.",
     ),
     "difference/unknown": Code(
         "warn",

@@ -61,6 +61,10 @@ TABLE: Final[Reasons] = {
         "Callers of the current release would fail, or read every answer wrongly.",
         ("CWE-20",),
     ),
+    "difference/meaning-changed": (
+        "The weights may be byte-equal while every answer is read as another label, or checked less strictly.",
+        ("CWE-345", "CWE-20"),
+    ),
     "difference/models-changed": ("A model that nobody asked for would be released along.", ("CWE-912",)),
     "difference/new-branch": (
         "A new choice may be a new behaviour, even where no input decides it.",
@@ -89,6 +93,10 @@ TABLE: Final[Reasons] = {
     "difference/size-changed": (
         "A model that grew or shrank a lot is not the model that people know.",
         ("CWE-345",),
+    ),
+    "difference/terms-changed": (
+        "What the model may be fed with, and used for, would change without anybody who decides having seen it.",
+        ("CWE-345", "arXiv:1810.03993"),
     ),
     "difference/unknown": ("What could not be compared may have changed in any way.", ("CWE-636",)),
     "difference/version-changed": (
