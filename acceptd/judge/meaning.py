@@ -118,9 +118,8 @@ def _entries(labels: Sequence[str], places: Sequence[int]) -> str:
 def _uses(old: Sequence[str], new: Sequence[str]) -> Iterator[Change]:
     gone, come = Counter(old) - Counter(new), Counter(new) - Counter(old)
     if gone or come:
-        sides = [_list([*one.elements()]) if one else "" for one in (gone, come)]
-        removed, added = (f"{sides[0]} (removed)" if gone else "", f"{sides[1]} (added)" if come else "")
-        yield Change("bundle.prohibited_uses", removed or "nothing removed", added or "nothing added")
+        before = _list([*gone.elements()]) if gone else "not there"
+        yield Change("bundle.prohibited_uses", before, _list([*come.elements()]) if come else "removed")
 
 
 def _list(items: Sequence[Any]) -> str:

@@ -107,7 +107,7 @@ def test_what_a_number_means_is_compared_and_strict_holds(change: Edit, where: s
         (lambda given: given["labels"].update(schema_version="9"), 'labels.schema_version: "2" in'),
         (bundle(license="MIT"), 'bundle.license: none in release 7 (production), now "MIT"'),
         (bundle(purpose="decides alone"), 'now "decides alone"'),
-        (bundle(prohibited_uses=["denial"]), '"denial" (added)'),
+        (bundle(prohibited_uses=["denial"]), 'not there in release 7 (production), now "denial"'),
     ],
 )
 def test_everything_else_that_is_declared_is_compared(change: Edit, message: str) -> None:
@@ -127,7 +127,7 @@ def test_the_same_declaration_is_no_difference() -> None:
 def test_a_prohibited_use_that_is_gone_is_told() -> None:
     done, _ = judged(lambda given: None, older=bundle(prohibited_uses=["denial", "scoring of people"]))
     (one,) = [one for one in done.findings if one.code == "difference/terms-changed"]
-    assert '"denial", "scoring of people" (removed)' in one.message
+    assert '"denial", "scoring of people" in release 7 (production), now removed' in one.message
 
 
 def test_a_hostile_label_is_escaped_quoted_and_capped_everywhere() -> None:
