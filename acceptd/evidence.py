@@ -11,6 +11,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from acceptd.declared import Declared as Declared
+from acceptd.declared import DeclaredModel as DeclaredModel
+from acceptd.declared import declared_by as declared_by
 from acceptd.model_facts import Allocation as Allocation
 from acceptd.model_facts import Cost as Cost
 from acceptd.model_facts import ElementRange as ElementRange
@@ -24,6 +27,7 @@ from acceptd.model_facts import TypeUse as TypeUse
 from acceptd.model_facts import ValueInfo as ValueInfo
 from acceptd.prior import Prior as Prior
 from acceptd.prior import Snapshot as Snapshot
+from acceptd.prior import data_digest as data_digest
 from acceptd.prior import pruned as pruned
 from acceptd.runtime.identity import RuntimeRecord, identity
 from acceptd.statistics_facts import OutputStats as OutputStats

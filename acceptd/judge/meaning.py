@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from acceptd.declared import Declared, DeclaredModel
+from acceptd.evidence import Declared, DeclaredModel
 from acceptd.judge.difference import Change
 from acceptd.policy.manifest import InputSpec, OutputSpec
 

@@ -6,14 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, Final
 
-from acceptd.declared import declared_by
-from acceptd.evidence import JobRecord, Prior, Sealed, Snapshot, Submission, pruned
+from acceptd.evidence import JobRecord, Prior, Sealed, Snapshot, Submission, data_digest, declared_by, pruned
 from acceptd.judge.difference import Change, Difference, NewSelection, compare
 from acceptd.judge.finding import Finding
 from acceptd.judge.meaning import Said, of_bundle, of_model
 from acceptd.judge.words import make, printable, safe
 from acceptd.policy.manifest import Manifest, ModelSpec
-from acceptd.prior import data_digest
 
 SHOWN: Final = 8
 SIDE: Final = 130
