@@ -356,6 +356,7 @@ def test_a_golden_of_another_type_than_declared_is_a_problem(tmp_path: Path) -> 
     types = {"main": {"inputs": [{"name": "x", "kind": "tensor", "dtype": "int64"}], "outputs": []}}
     frame, _, _ = decode(tmp_path, write_set(tmp_path, "set", [ONES], [ONES]), types=types)
     assert codes(frame) == ["vectors/type-mismatch"]
+    assert frame["problems"][0]["message"] == "the golden is a tensor of float32, declared is a tensor of int64"
     assert len(frame["sets"]) == 1
 
 
