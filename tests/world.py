@@ -2,24 +2,41 @@
 
 from __future__ import annotations
 
+import atexit
+import functools
 import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from acceptd.record.entry import Filter
+from acceptd.record.log import Ledger
 from examples.evidence_classifier import MODEL_ID
 
 ROOT = Path(__file__).resolve().parent.parent
 TEAM, MODEL = MODEL_ID.split("/")
 PATIENCE = 120.0
 """Seconds until a wait gives up. A test never passes by waiting: this only bounds a failure."""
+
+
+@functools.cache
+def _initialised(teams: tuple[str, ...]) -> Path:
+    """Return a state directory as `acceptd init` makes it, made once in a test run: each world is a copy."""
+    home = Path(tempfile.mkdtemp(prefix="acceptd-world-"))
+    atexit.register(shutil.rmtree, home, ignore_errors=True)
+    words = [word for team in teams for word in ("--team", team)]
+    command = [sys.executable, "-m", "acceptd", "init", *words, "--state", str(home / "state")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return home / "state"
 
 
 class World:
@@ -31,9 +48,8 @@ class World:
         self.stage.mkdir(parents=True)
         self.log = home / "daemon.log"
         self.daemon: subprocess.Popen[bytes] | None = None
-        words = [word for team in (teams or (TEAM,)) for word in ("--team", team)]
-        done = self.acceptd("init", *words)
-        assert done.returncode == 0, done.stderr
+        # -a: init gives directories modes and groups, which a plain copy would not keep.
+        subprocess.run(["cp", "-a", str(_initialised(teams or (TEAM,))), str(self.state)], check=True)
         # No settling time: every drop of these tests arrives by rename.
         (self.state / "acceptd.toml").write_text('policy = "demo"\n[inbox]\nsettle_seconds = 0.2\n')
 
@@ -107,10 +123,9 @@ class World:
         return self.verdicts(team)
 
     def entries(self, kind: str = "") -> list[dict[str, Any]]:
-        """Return the ledger's entries."""
-        done = self.acceptd("ledger", "export", *(("--type", kind) if kind else ()))
-        assert done.returncode == 0, done.stderr
-        return [json.loads(line) for line in done.stdout.splitlines()]
+        """Return the ledger's entries, as `acceptd ledger export` prints them."""
+        with Ledger.open(self.state, create=False) as ledger:
+            return list(ledger.export(Filter(type=kind) if kind else Filter()))
 
     def until(self, holds: Callable[[], bool], what: str) -> None:
         """Wait until ``holds``; fail with what was waited for."""

@@ -234,7 +234,7 @@ def test_a_pickle_in_an_npz_is_never_run(tmp_path: Path) -> None:
     np.savez(tmp_path / "outputs.npz", y=ONES)
     order = {"model": "main", "name": "p", "format": "npz", "inputs": "inputs.npz", "outputs": "outputs.npz"}
     frame, _, _ = decode(tmp_path, order)
-    assert [problem["code"] for problem in frame["problems"]] == ["vectors/undecodable"]
+    assert [problem["code"] for problem in frame["problems"]] == ["payload/pickle", "vectors/undecodable"]
     assert not (tmp_path / "owned").exists()
 
 
