@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,9 +17,20 @@ from acceptd.cell.blobs import Blob, closing_blob, lent
 from acceptd.cell.limits import JobLimits, job_limits
 from acceptd.compare import pairing
 from acceptd.errors import CellUnavailableError, InternalError, SealError
-from acceptd.evidence import Facts, JobRecord, Prior, Problem, Sealed, SealFailure, Statistics, Submission
+from acceptd.evidence import (
+    Facts,
+    JobRecord,
+    Prior,
+    Problem,
+    Sealed,
+    SealFailure,
+    Statistics,
+    Submission,
+    Variant,
+)
+from acceptd.examination import Examination
 from acceptd.execution import Execution, Sources
-from acceptd.judge import coverage, infer, inventory
+from acceptd.judge import infer, inventory
 from acceptd.judge.finding import Judgement
 from acceptd.judge.jobs import Jobs
 from acceptd.judge.verdict import judge, pre_run
@@ -164,7 +174,7 @@ class Acceptance:
         else:
             with self._stage("inspect"):
                 models = dict.fromkeys(inventory.model_paths(sealed, None)[:32], "")
-                facts = self._examined(models, self._side_by_side(self._inspect(sealed, models)))
+                facts = self._examined(models, self._side_by_side(self._examination(sealed).inspect(models)))
             found = infer.infer(self.team, self.drop.name, facts, sealed)
             if found is None:
                 return
@@ -184,12 +194,16 @@ class Acceptance:
         taken = inventory.take(sealed, manifest)
         inputs, expected = (stack.enter_context(closing_blob(self.tools.temporary)) for _ in range(2))
         models = {} if facts else {model.file: model.name for model in manifest.inspected}
-        calls = self._inspect(sealed, models)
-        vectors = [partial(self._vectors, taken, manifest, inputs, expected)] if taken.sets else []
+        examination = self._examination(sealed)
+        calls = examination.inspect(models)
+        vectors = examination.vectors(manifest, taken, inputs, expected)
         with self._stage("inspect" if calls else "vectors"):
             records = self._side_by_side([*calls, *vectors])
         facts |= self._examined(models, records)
-        self._assets(sealed, manifest, taken)
+        assets = examination.assets(manifest, taken, Jobs(tuple(self.jobs)))
+        if assets:
+            with self._stage("inspect"):
+                self.jobs += self._side_by_side(assets)
         with self._stage("difference"):
             self.prior = self.find_prior(manifest.bundle.id, sealed.digest)
         known = self._submission(sealed, None)
@@ -209,6 +223,9 @@ class Acceptance:
         with self._stage("compare"):
             self._compare(manifest, inputs, expected, outputs)
             self._measure_runtime()
+
+    def _examination(self, sealed: Sealed) -> Examination:
+        return Examination(self.rules, sealed, self.manifest, self._job)
 
     def _read_manifest(self) -> None:
         limits = job_limits("manifest", self.rules.policy.limits)
@@ -239,56 +256,10 @@ class Acceptance:
             by_name[job.model]: job.facts for job in records if job.kind == "inspect" and job.facts is not None
         }
 
-    def _inspect(self, sealed: Sealed, models: dict[str, str]) -> list[Callable[[], JobRecord]]:
-        """Return one ``inspect`` job for each model file (mapped to its name) that is there."""
-        taken = inventory.take(sealed, self.manifest)
-        limits = self.rules.policy.limits
-        present = {file.path for file in sealed.files}
-        # Only models that are compared with another export have their weights hashed: it reads them once more.
-        named = self.manifest.models if self.manifest is not None else []
-        compared = {file for model in named if model.independent_export for file in model.files}
-        calls: list[Callable[[], JobRecord]] = []
-        for path, name in models.items():
-            if path not in present:
-                continue
-            visible = list(taken.visible(path))
-            spec = {
-                "model": path,
-                "files": {file.path: file.size for file in sealed.files},
-                "present": visible,
-                "forbidden": list(taken.forbidden),
-                "digests": path in compared,
-                "limits": {
-                    key: getattr(limits, key)
-                    for key in ("nodes", "initializers", "scopes", "wire_depth", "metadata_bytes", "model_bytes")
-                },
-            }
-            bounds = job_limits("inspect", limits)
-            files = {item: item for item in visible}
-            calls.append(partial(self._job, "inspect", files, spec, bounds, model=name or path))
-        return calls
-
-    def _assets(self, sealed: Sealed, manifest: Manifest, taken: inventory.Inventory) -> None:
-        """Run ``assets`` over what no model reads, where there is any."""
-        task = coverage.owed(manifest, Jobs(tuple(self.jobs)).facts(manifest), sealed, taken)
-        if task:
-            files = {path: path for path in (*task.files, *task.gaps)}
-            spec = {"files": list(task.files), "gaps": {path: list(found) for path, found in task.gaps.items()}}
-            bounds = job_limits("assets", self.rules.policy.limits)
-            with self._stage("inspect"):
-                self.jobs += self._side_by_side([partial(self._job, "assets", files, spec, bounds)])
-
     def _name_jobs(self, manifest: Manifest) -> None:
         """Give the jobs that ran before the manifest was inferred the names that it gave the models."""
         names = {model.file: model.name for model in manifest.models}
         self.jobs[:] = [job.model_copy(update={"model": names.get(job.model, job.model)}) for job in self.jobs]
-
-    def _vectors(self, taken: inventory.Inventory, manifest: Manifest, inputs: Blob, expected: Blob) -> JobRecord:
-        files = {path: path for path in taken.vector_files()}
-        spec = inventory.vectors_spec(taken, manifest)
-        limits = job_limits("vectors", self.rules.policy.limits)
-        with lent({"inputs": inputs.writer(), "expected": expected.writer()}) as blobs:
-            return self._job("vectors", files, spec, limits, blobs=blobs)
 
     def _compare(
         self, manifest: Manifest, inputs: Blob, expected: Blob, outputs: dict[tuple[str, str], Blob]
@@ -326,7 +297,7 @@ class Acceptance:
         *,
         blobs: dict[str, int] | None = None,
         model: str = "",
-        variant: Literal["", "unoptimised"] = "",
+        variant: Variant = "",
         proc_fd: bool = False,
     ) -> JobRecord:
         place = f"{self.drop.id}/{BUNDLE}"

@@ -264,6 +264,14 @@ class ResourceProfile(Evidence):
     """The most at any sample; 0 without one."""
 
 
+Variant = Literal["", "unoptimised", "outside", "prior", "timed", "timed-prior", "profiled", "heldout"]
+"""What a ``run`` was for. Empty: goldens, timing and probes, as the profile says. ``unoptimised``: the second,
+fresh process. ``outside``: a run that broke off and then ended well without the probes outside the declared
+domain, so that it was one of those that broke it: the trusted side's own finding, not the job's word. ``prior``:
+the current release's model on the same inputs. ``timed`` and ``timed-prior``: alternating timing runs.
+``profiled``: with onnxruntime's profiler. ``heldout``: the contract's held-out sets."""
+
+
 class JobRecord(Evidence):
     """How one job went, as the trusted side measured it, with the frames that it accepted.
 
@@ -277,10 +285,8 @@ class JobRecord(Evidence):
     model: str = ""
     """The model's name in the manifest (not its file); empty for jobs of the whole bundle."""
     profile: str = ""
-    variant: Literal["", "unoptimised", "outside"] = ""
-    """``run`` alone: ``unoptimised`` marks the second, fresh process without graph optimisation; ``outside``
-    a run that broke off and then ended well without the probes outside the declared domain, so that it
-    was one of those that broke it: the trusted side's own finding, not the job's word."""
+    variant: Variant = ""
+    """``run`` alone: which of the model's runs it was; see :data:`Variant`."""
     ending: Literal["done", "refused", "limit", "crash", "violation", "lost", "unavailable"]
     cause: str = ""
     stage: str = ""

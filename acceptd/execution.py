@@ -6,38 +6,21 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, Protocol
+from typing import Any
 
 from acceptd.cell.blobs import Blob, closing_blob, lent
 from acceptd.cell.limits import JobLimits, job_limits
-from acceptd.evidence import Facts, JobRecord, Sealed, Vectors
+from acceptd.evidence import Facts, JobRecord, Sealed, Variant, Vectors
 from acceptd.judge import inventory
+from acceptd.ordering import RunJob
 from acceptd.policy.manifest import Manifest, ModelSpec
 from acceptd.rules import Rules
 from acceptd.tools import Tools
 from acceptd.work.need import job_share
 from acceptd.work.workers import Hold
 
-Variant = Literal["", "unoptimised"]
 Outputs = dict[tuple[str, str], Blob]
 """Model name and variant to the blob that holds what the run gave."""
-
-
-class RunJob(Protocol):
-    """Runs one job of the submission in the cell."""
-
-    def __call__(
-        self,
-        kind: str,
-        files: dict[str, str],
-        spec: dict[str, Any],
-        limits: JobLimits,
-        *,
-        blobs: dict[str, int] | None = None,
-        model: str = "",
-        variant: Variant = "",
-        proc_fd: bool = False,
-    ) -> JobRecord: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,14 @@ from typing import Literal
 
 from acceptd.values import Evidence, Problem
 
+Against = Literal[
+    "golden", "repeat", "unoptimised", "probe", "row", "order", "threads", "fresh", "concurrent", "batch",
+    "reference", "prior", "heldout",
+]  # fmt: skip
+"""What an output was compared with: the expected value; another inference (repeat, without optimisation, a row
+alone, another order of rows, more threads, a fresh process, concurrent calls, after other batch sizes); itself
+(``probe``: ranges alone); onnx's own evaluator; the current release; the contract's held-out value."""
+
 
 class OutputStats(Evidence):
     """Error statistics of one output of one golden set, or of one run against another.
@@ -18,7 +26,7 @@ class OutputStats(Evidence):
     set: str
     model: str
     output: str
-    against: Literal["golden", "repeat", "unoptimised", "probe", "row"]
+    against: Against
     comparable: bool
     note: str = ""
     n: int = 0

@@ -11,7 +11,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from acceptd.cell import cgroup, launcher, syscalls
 from acceptd.cell.collected import OWN_WALLS, Collected, profile_of, with_own
@@ -21,7 +21,7 @@ from acceptd.cell.seat import Seat, refusal, unfit
 from acceptd.cell.supply import Kind, Supplies, WarmParent, kind_of
 from acceptd.cell.watch import Watched, end, outer_pid, watch
 from acceptd.errors import CellUnavailableError, ConfigError, InternalError
-from acceptd.evidence import JobRecord
+from acceptd.evidence import JobRecord, Variant
 from acceptd.policy.profile import Profile
 from acceptd.runtime.facts import RuntimeFacts
 from acceptd.runtime.pins import OPERATORS
@@ -160,7 +160,7 @@ class Cell:
         cancelled: Callable[[], bool] = lambda: False,
         model: str = "",
         profile: Profile | None = None,
-        variant: Literal["", "unoptimised", "outside"] = "",
+        variant: Variant = "",
         proc_fd: bool = False,
         walls_off: Sequence[str] = (),
     ) -> JobRecord:

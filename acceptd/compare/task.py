@@ -7,10 +7,10 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from acceptd.evidence import Problem
+from acceptd.statistics_facts import Against as Against
 from acceptd.values import Evidence, ValueRef
 
 Kind = Literal["values", "logits", "probabilities"]
-Against = Literal["golden", "repeat", "unoptimised", "probe", "row"]
 
 
 class Slice(Evidence):

@@ -62,6 +62,13 @@ def make(code: str, stage: Stage, where: str, message: str, evidence: dict[str, 
     )
 
 
+def registered(code: str, stage: Stage, where: str, message: str) -> Finding:
+    """Return the finding for a code of the trusted side; one that is not registered holds."""
+    if code in CODES:
+        return make(code, stage, where, message)
+    return make("sandbox/unknown-code", stage, where, f"unknown code {code}: {message}", {"code": code})
+
+
 def from_job(code: str, stage: Stage, where: str, message: str) -> Finding:
     """Return the finding for a code that a job of the cell names; the job is hostile."""
     if group(code) in TRUSTED_GROUPS:

@@ -16,7 +16,7 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper
 
-from sandbox import run
+from sandbox import load, run
 from sandbox.messages import LOAD_ORDER, RefusedError
 from tests.run_world import (
     Recorder,
@@ -44,7 +44,7 @@ class Witness:
         self.sessions: list[str] = []
         self.later: list[str] = []
         for name in LOAD_ORDER:
-            monkeypatch.setitem(run.STEPS, name, self._around(name, run.STEPS[name]))
+            monkeypatch.setitem(load.STEPS, name, self._around(name, load.STEPS[name]))
         real = onnxruntime.InferenceSession
 
         def created(path: str, *arguments: Any, **named: Any) -> Any:
@@ -55,10 +55,10 @@ class Witness:
         for name in ("placement", "_runner", "_probe"):
             monkeypatch.setattr(run, name, self._later(name, getattr(run, name)))
 
-    def _around(self, name: str, step: run.Step) -> run.Step:
-        def recorded(load: run.Load) -> str:
+    def _around(self, name: str, step: load.Step) -> load.Step:
+        def recorded(under_way: load.Load) -> str:
             self.entered.append(name)
-            return step(load)
+            return step(under_way)
 
         return recorded
 
@@ -103,7 +103,7 @@ def test_all_thirteen_steps_pass_in_order(tmp_path: Path, witness: Witness) -> N
     channel = Recorder()
     run.body({"kind": "run", "spec": spec}, channel, {"inputs": inputs, "outputs": blob()})
     assert len(LOAD_ORDER) == 13
-    assert tuple(run.STEPS) == LOAD_ORDER
+    assert tuple(load.STEPS) == LOAD_ORDER
     assert channel.steps() == witness.entered == list(LOAD_ORDER)
     assert witness.sessions == [str(tmp_path / "model.onnx")]
     assert witness.later == ["placement", "_runner", "_probe"]
@@ -231,7 +231,7 @@ def test_step_9_an_operator_that_the_runtime_does_not_have(tmp_path: Path, witne
 
 
 def test_step_10_a_schema_beyond_bounds(tmp_path: Path, witness: Witness, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run, "MAX_PORTS", 0)
+    monkeypatch.setattr(load, "MAX_PORTS", 0)
     spec, inputs = order(tmp_path)
     fails(witness, spec, inputs, "discover-schema", "load/failed")
 

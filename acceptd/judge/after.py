@@ -1,0 +1,62 @@
+"""What the runs of a submission show, and what the comparer measured of them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from acceptd.evidence import JobRecord, Submission
+from acceptd.judge import behaviour, parity, placement, resources
+from acceptd.judge import schema as interfaces
+from acceptd.judge.finding import Finding
+from acceptd.judge.jobs import Jobs, ending, place
+from acceptd.judge.runtimes import runtimes
+from acceptd.judge.words import make, registered
+from acceptd.policy.contract import Contract
+from acceptd.policy.manifest import Manifest
+from acceptd.policy.policy import Policy
+from acceptd.policy.profile import Profile
+
+
+def after_run(
+    manifest: Manifest,
+    contract: Contract | None,
+    policy: Policy,
+    submission: Submission,
+    profile: Profile,
+) -> Iterator[Finding]:
+    """Yield what runs and comparisons say."""
+    jobs = Jobs(tuple(submission.jobs))
+    vectors_record = jobs.last("vectors")
+    vectors = vectors_record.vectors if vectors_record is not None else None
+    facts = jobs.facts(manifest)
+    for one in submission.jobs:
+        if one.kind in {"run", "reference"}:
+            yield from _run_ending(manifest, jobs, one, policy)
+    for model in manifest.models:
+        record = jobs.last("run", model)
+        if record is not None:
+            if record.schema_ is not None:
+                yield from interfaces.runtime(manifest, model, record.schema_)
+            yield from behaviour.cases(manifest, model, record, vectors)
+            yield from placement.placement(record, profile)
+        plain = jobs.last("run", model, "unoptimised")
+        if plain is not None:
+            yield from behaviour.cases(manifest, model, plain, vectors)
+        if submission.sealed is not None:
+            yield from resources.ceilings(model, record, facts.get(model.name), submission.sealed, contract)
+    if submission.statistics is not None:
+        statistics = submission.statistics
+        for problem in statistics.problems:
+            yield registered(problem.code, "compare", problem.where, problem.message)
+        yield from parity.parity(manifest, statistics.outputs, policy, contract)
+        yield from behaviour.comparisons(manifest, statistics.outputs, statistics.insensitive)
+    yield from runtimes(submission, profile)
+
+
+def _run_ending(manifest: Manifest, jobs: Jobs, record: JobRecord, policy: Policy) -> Iterator[Finding]:
+    model = next((one for one in manifest.models if record.model == one.name), None)
+    if model is None:
+        message = "a run of a model that the manifest does not name"
+        yield make("sandbox/protocol-violation", "run", place(record), message)
+        return
+    yield from ending(record, superseded=jobs.superseded(record), limits=policy.limits)
