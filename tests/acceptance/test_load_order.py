@@ -296,7 +296,7 @@ def test_step_12_outputs_in_another_order(tmp_path: Path, witness: Witness) -> N
 def test_step_13_receipts(tmp_path: Path, witness: Witness, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sandbox.session.runtime_facts", lambda: {"onnxruntime": object()})
     monkeypatch.setattr(
-        run, "_schema", lambda load: {"inputs": [], "outputs": [], "providers": [], "load_ms": 0.0}
+        load, "schema_frame", lambda _load: {"inputs": [], "outputs": [], "providers": [], "load_ms": 0.0}
     )
     spec, inputs = order(tmp_path)
     fails(witness, spec, inputs, "receipts", "load/failed")
