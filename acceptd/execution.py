@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from acceptd.cell.blobs import Blob, closing_blob, lent
+from acceptd.cell.compact import InputsOnly, inputs_only
 from acceptd.cell.limits import JobLimits, job_limits
 from acceptd.evidence import Facts, JobRecord, Sealed, Variant, Vectors
 from acceptd.judge import inventory
@@ -66,7 +67,8 @@ class Execution:
         files, external = inventory.run_files(sources.taken, model, sources.facts)
         sizes = {file.path: file.size for file in sources.sealed.files}
         limits = job_limits("run", self.rules.policy.limits, mapped_bytes=sum(sizes[path] for path in external))
-        base = self._spec(model, sources, external)
+        golden = self._golden_inputs(model, sources, stack)
+        base = self._spec(model, sources, external, golden)
         # An inferred manifest declares no range: no probe would be in-domain, and none could decide anything.
         probes = "all" if self.rules.policy.probes.enabled and not self.inferred else False
         variants: list[Variant] = [""]
@@ -76,7 +78,7 @@ class Execution:
         for variant in variants:
             blob = outputs[model.name, variant] = stack.enter_context(closing_blob(self.tools.temporary))
             inside = {path: path for path in files}
-            order = _Order(model.name, variant, inside, bool(external), limits, sources.inputs, blob)
+            order = _Order(model.name, variant, inside, bool(external), limits, golden.blob, blob)
             if variant == "":
                 spec = base | {"optimised": True, "repeats": 2, "probes": probes}
             else:
@@ -85,9 +87,15 @@ class Execution:
         share = job_share(self.rules, "run", mapped=limits.inner.mapped_bytes)
         return [record for records in self.hold.side_by_side(share, calls) for record in records]
 
-    def _spec(self, model: ModelSpec, sources: Sources, external: list[str]) -> dict[str, Any]:
-        file = next(one for one in sources.sealed.files if one.path == model.file)
+    def _golden_inputs(self, model: ModelSpec, sources: Sources, stack: ExitStack) -> InputsOnly:
         sets = [one for one in sources.vectors.sets if one.model == model.name] if sources.vectors else []
+        names = {one.name for one in model.inputs} | {one.name for one in sources.facts.inputs}
+        return inputs_only(
+            sets, names, sources.inputs, lambda: stack.enter_context(closing_blob(self.tools.temporary))
+        )
+
+    def _spec(self, model: ModelSpec, sources: Sources, external: list[str], golden: InputsOnly) -> dict[str, Any]:
+        file = next(one for one in sources.sealed.files if one.path == model.file)
         return {
             "model": model.file,
             "sha256": file.sha256,
@@ -97,7 +105,8 @@ class Execution:
             "dims": {name: bounds.model_dump() for name, bounds in self.manifest.dims.items()},
             "profile": self.rules.profile.model_dump(mode="json", by_alias=True),
             "sets": [
-                {"name": one.name, "inputs": [item.model_dump(mode="json") for item in one.inputs]} for one in sets
+                {"name": one.name, "inputs": [item.model_dump(mode="json") for item in one.inputs]}
+                for one in golden.sets
             ],
             "max_elements": self.rules.policy.probes.max_elements,
             "inferred": self.inferred,

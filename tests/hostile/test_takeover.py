@@ -29,17 +29,19 @@ pytestmark = pytest.mark.hostile
 
 
 @contextmanager
-def liar(home: Path, module: str = "", code: str = "", *overrides: str) -> Iterator[local.Bench]:
-    """Yield a bench whose cell runs a copy of the sandbox with ``code`` behind ``module``."""
+def liar(
+    home: Path, module: str = "", code: str = "", *overrides: str, also: dict[str, str] | None = None
+) -> Iterator[local.Bench]:
+    """Yield a bench whose cell runs a copy of the sandbox with ``code`` behind ``module`` (and more: ``also``)."""
     honest = Path(sandbox.__file__).parent
     package = home / "sandbox"
     shutil.copytree(honest, package, ignore=shutil.ignore_patterns("__pycache__"))
     for path in (home, *home.parents):
         if path.owner() == home.owner() and path != path.parent and path.name.startswith(("pytest", "test")):
             path.chmod(0o755)
-    if module:
-        with (package / module).open("a") as file:
-            file.write(f"\n{code}\n")
+    for name, text in {**({module: code} if module else {}), **(also or {})}.items():
+        with (package / name).open("a") as file:
+            file.write(f"\n{text}\n")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sandbox, "__file__", str(package / "__init__.py"))
         rules = load_rules(CHECKOUT / "policies", "default", list(overrides))
@@ -115,6 +117,45 @@ def test_a_lying_job_is_never_accepted(name: str, tmp_path: Path) -> None:
         report = local.check_one(bench, classifier.write_bundle(tmp_path / "b"))
     assert report["verdict"] in {"rejected", "inconclusive"}, report["findings"]
     assert told in codes(report, "reject", "hold"), report["findings"]
+
+
+SMUGGLES = {
+    "behind the inputs": """
+_honest = body
+def body(order, channel, blobs):
+    phases = _honest(order, channel, blobs)
+    os.lseek(blobs['inputs'], 0, os.SEEK_END)
+    os.write(blobs['inputs'], b'expected')
+    return phases
+""",
+    "as the name of an input": """
+_honest = body
+class _Lying:
+    def __init__(self, channel): self.channel = channel
+    def data(self, payload): self.channel.data(payload)
+    def send(self, kind, frame):
+        for one in frame.get('sets', ()): one['inputs'][0]['name'] = 'expected'
+        self.channel.send(kind, frame)
+def body(order, channel, blobs): return _honest(order, _Lying(channel), blobs)
+""",
+}
+LOOKS = """
+_honest = body
+def body(order, channel, blobs):
+    size = os.fstat(blobs['inputs']).st_size
+    if b'expected' in os.pread(blobs['inputs'], size, 0) or 'expected' in json.dumps(order['spec']):
+        raise RefusedError('load/failed', 'model', 'the expected values are here', stage='create-session')
+    return _honest(order, channel, blobs)
+"""
+
+
+@pytest.mark.parametrize("name", sorted(SMUGGLES))
+def test_vectors_and_run_taken_over_together_cannot_pass_expected_values(name: str, tmp_path: Path) -> None:
+    folder = classifier.write_bundle(tmp_path / "b")
+    with liar(tmp_path / "home", "vectors.py", SMUGGLES[name], also={"run.py": LOOKS}) as bench:
+        report = local.check_one(bench, folder)
+    assert "the expected values are here" not in str(report["findings"])
+    assert "load/failed" not in codes(report)
 
 
 def test_a_model_cannot_hide_behind_another_models_file_name(tmp_path: Path) -> None:
