@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,17 +27,20 @@ from acceptd.evidence import (
     SealFailure,
     Statistics,
     Submission,
+    UnderProfile,
     Variant,
+    Vectors,
 )
 from acceptd.examination import Examination
 from acceptd.execution import Execution, Sources
 from acceptd.judge import infer, inventory
 from acceptd.judge.finding import Judgement
 from acceptd.judge.jobs import Jobs
-from acceptd.judge.verdict import judge, pre_run
+from acceptd.judge.profiles import Target, judge_all, runnable
 from acceptd.policy import manifest as manifests
 from acceptd.policy.contract import Contract
 from acceptd.policy.manifest import Manifest
+from acceptd.policy.profile import Profile
 from acceptd.prior import NO_LEDGER
 from acceptd.record.entry import utc_now
 from acceptd.rules import Rules
@@ -77,6 +81,19 @@ class Outcome:
     timings_ms: dict[str, float]
 
 
+@dataclass(frozen=True, slots=True)
+class _Shared:
+    """What was found out once and holds under every profile. ``facts`` are by the models' files."""
+
+    sealed: Sealed
+    manifest: Manifest
+    taken: inventory.Inventory
+    facts: dict[str, Facts]
+    vectors: Vectors | None
+    inputs: Blob
+    expected: Blob
+
+
 @dataclass(slots=True)
 class Acceptance:
     """One acceptance under way. Call :meth:`run`."""
@@ -88,15 +105,14 @@ class Acceptance:
     progress: Callable[[str], None] = lambda _stage: None
     timings_ms: dict[str, float] = field(default_factory=dict)
     jobs: list[JobRecord] = field(default_factory=list)
-    statistics: Statistics | None = None
+    under: dict[str, UnderProfile] = field(default_factory=dict)
+    """What comparer and measurement found by profile; a profile that nothing was run under is not there."""
     manifest: Manifest | None = None
     manifest_error: Problem | None = None
     inferred: list[str] = field(default_factory=list)
     contract: Contract | None = None
     contract_digest: str = ""
     team: str = ""
-    runtimes: list[RuntimeRecord] = field(default_factory=list)
-    runtime_problem: str = ""
     find_prior: Callable[[str, str], Prior] = lambda _model_id, _digest: NO_LEDGER
     """Model id and bundle digest to the current release that the submission is compared with."""
     prior: Prior | None = None
@@ -120,14 +136,8 @@ class Acceptance:
                 self._unavailable(error)
         with self._stage("judge"):
             submission = self._submission(sealed, failure)
-            judgement = judge(
-                self.manifest,
-                self.contract,
-                self.rules.policy,
-                submission,
-                utc_now(),
-                profile=self.rules.profile,
-                reduced=self.rules.reduced,
+            judgement = judge_all(
+                self.manifest, self.contract, self.rules.policy, submission, utc_now(), self.rules.targets
             )
         return Outcome(
             submission, self.manifest, self.contract, self.contract_digest, judgement, dict(self.timings_ms)
@@ -207,22 +217,37 @@ class Acceptance:
         with self._stage("difference"):
             self.prior = self.find_prior(manifest.bundle.id, sealed.digest)
         known = self._submission(sealed, None)
-        before = pre_run(manifest, self.contract, self.rules.policy, known, reduced=self.rules.reduced)
-        if any(finding.severity == "reject" for finding in before):
-            return
+        vectors_facts = next((job.vectors for job in self.jobs if job.vectors is not None), None)
+        shared = _Shared(sealed, manifest, taken, facts, vectors_facts, inputs, expected)
+        for target in list(runnable(manifest, self.contract, self.rules.policy, known, self.rules.targets)):
+            self._run_under(target, shared)
+
+    def _run_under(self, target: Target, shared: _Shared) -> None:
+        """Run and compare under one profile: all that depends on the runtime belongs here.
+
+        Every ``run`` job made here bears the profile's name; what other jobs find belongs to all
+        profiles and is done once, before this.
+        """
+        rules, name = self.rules.under(target), target.profile.name
         outputs: dict[tuple[str, str], Blob] = {}
-        with self._stage("run"):
-            execution = Execution(
-                self.rules, self.tools, self.hold, manifest, self._job, inferred=bool(self.inferred)
-            )
-            vectors_facts = next((job.vectors for job in self.jobs if job.vectors is not None), None)
-            for model in manifest.models:
-                if model.file in facts:
-                    sources = Sources(sealed, taken, facts[model.file], vectors_facts, inputs)
-                    self.jobs += execution.run(model, sources, outputs, stack)
-        with self._stage("compare"):
-            self._compare(manifest, inputs, expected, outputs)
-            self._measure_runtime()
+        with ExitStack() as stack:
+            with self._stage("run"):
+                job = partial(self._job, profile=target.profile)
+                execution = Execution(
+                    rules, self.tools, self.hold, shared.manifest, job, inferred=bool(self.inferred)
+                )
+                for model in shared.manifest.models:
+                    if model.file in shared.facts:
+                        sources = Sources(
+                            shared.sealed, shared.taken, shared.facts[model.file], shared.vectors, shared.inputs
+                        )
+                        self.jobs += execution.run(model, sources, outputs, stack)
+            with self._stage("compare"):
+                statistics = self._compare(rules, shared, outputs)
+                runtimes, problem = self._measured(target)
+        self.under[name] = UnderProfile(
+            profile=name, statistics=statistics, runtimes=runtimes, runtime_problem=problem
+        )
 
     def _examination(self, sealed: Sealed) -> Examination:
         return Examination(self.rules, sealed, self.manifest, self._job)
@@ -261,30 +286,32 @@ class Acceptance:
         names = {model.file: model.name for model in manifest.models}
         self.jobs[:] = [job.model_copy(update={"model": names.get(job.model, job.model)}) for job in self.jobs]
 
-    def _compare(
-        self, manifest: Manifest, inputs: Blob, expected: Blob, outputs: dict[tuple[str, str], Blob]
-    ) -> None:
-        vectors = next((job.vectors for job in self.jobs if job.vectors is not None), None)
-        task = pairing.pair(manifest, self.contract, self.rules.policy, vectors, self.jobs)
-        named = {pairing.EXPECTED: expected.reader(), pairing.INPUTS: inputs.reader()}
+    def _compare(self, rules: Rules, shared: _Shared, outputs: dict[tuple[str, str], Blob]) -> Statistics | None:
+        own = [job for job in self.jobs if job.profile in {"", rules.profile.name}]
+        task = pairing.pair(shared.manifest, self.contract, rules.policy, shared.vectors, own)
+        named = {pairing.EXPECTED: shared.expected.reader(), pairing.INPUTS: shared.inputs.reader()}
         named |= {pairing.outputs_key(model, variant): blob.reader() for (model, variant), blob in outputs.items()}
         with lent(named) as files:
             try:
-                self.statistics = self.tools.comparer.compare(task, files, check=self.hold.check)
+                return self.tools.comparer.compare(task, files, check=self.hold.check)
             except InternalError:
-                self.statistics = None  # no statistics: the judge says inconclusive, never accepted
+                return None  # no statistics: the judge says inconclusive, never accepted
 
-    def _measure_runtime(self) -> None:
-        """Note what each run was forked from: the warm parent before it read a submitted byte."""
-        for parent in sorted({job.parent for job in self.jobs if job.kind == "run" and job.parent}):
+    def _measured(self, target: Target) -> tuple[list[RuntimeRecord], str]:
+        """Return what each run was forked from: the warm parent before it read a submitted byte."""
+        runtimes: list[RuntimeRecord] = []
+        problem = ""
+        mine = [job for job in self.jobs if job.kind == "run" and job.profile == target.profile.name]
+        for parent in sorted({job.parent for job in mine if job.parent}):
             try:
                 facts = self.tools.cell.runtime(parent)
             except CellUnavailableError as error:
-                self.runtime_problem = error.message
+                problem = error.message
                 continue
-            record = record_of(facts, self.rules.profile, cpu.host())
-            if record not in self.runtimes:
-                self.runtimes.append(record)
+            record = record_of(facts, target.profile, cpu.host())
+            if record not in runtimes:
+                runtimes.append(record)
+        return runtimes, problem
 
     # -- common -------------------------------------------------------------------------------------
 
@@ -299,6 +326,7 @@ class Acceptance:
         model: str = "",
         variant: Variant = "",
         proc_fd: bool = False,
+        profile: Profile | None = None,
     ) -> JobRecord:
         place = f"{self.drop.id}/{BUNDLE}"
         self.hold.check()
@@ -311,7 +339,7 @@ class Acceptance:
             blobs=blobs,
             cancelled=self.hold.kill_due,
             model=model,
-            profile=self.rules.profile if kind == "run" else None,
+            profile=profile if kind == "run" else None,
             variant=variant,
             proc_fd=proc_fd,
         )
@@ -334,20 +362,24 @@ class Acceptance:
                     notes |= (
                         {name: record.walls.notes[name]} if record.walls and name in record.walls.notes else {}
                     )
+        first, *others = (target.profile.name for target in self.rules.targets)
+        own = self.under.get(first, UnderProfile(profile=first))
         return Submission(
             id=self.drop.id,
             team=self.team,
             sealed=sealed,
             seal_failure=failure,
             jobs=list(self.jobs),
-            statistics=self.statistics,
+            profile=first,
+            statistics=own.statistics,
             walls=states,
             wall_notes=notes,
             manifest_error=self.manifest_error,
             prior=self.prior,
             inferred=list(self.inferred),
-            runtimes=list(self.runtimes),
-            runtime_problem=self.runtime_problem,
+            runtimes=own.runtimes,
+            runtime_problem=own.runtime_problem,
+            others=[self.under[name] for name in others if name in self.under],
         )
 
     @contextmanager

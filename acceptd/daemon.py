@@ -161,7 +161,8 @@ class Daemon:
                 on_replaced=lambda reason: log.warning("warm parent replaced", reason=reason),
             )
         )
-        tools.cell.prepare(self.rules().profile)
+        for target in self.rules().targets:
+            tools.cell.prepare(target.profile)
         selfcheck.require_walls(tools.cell, self.paths.sealed, self.rules().policy)
         queue = Queue(ledger)
         workers, journal = self._workers(ledger, capacity)

@@ -29,7 +29,8 @@ from acceptd.prior import Prior as Prior
 from acceptd.prior import Snapshot as Snapshot
 from acceptd.prior import data_digest as data_digest
 from acceptd.prior import pruned as pruned
-from acceptd.runtime.identity import RuntimeRecord, identity
+from acceptd.profile_facts import UnderProfile as UnderProfile
+from acceptd.runtime.identity import RuntimeRecord
 from acceptd.statistics_facts import OutputStats as OutputStats
 from acceptd.statistics_facts import Statistics as Statistics
 from acceptd.structure_facts import SelectionPlace as SelectionPlace
@@ -370,9 +371,33 @@ class Submission(Evidence):
     """What the runs were forked from, as the trusted side measured it: one, unless it changed in between."""
     runtime_problem: str = ""
     """Why what a run was forked from could not be measured."""
+    profile: str = ""
+    """Name of the profile that ``statistics``, ``runtimes`` and ``runtime_problem`` are of; empty in evidence
+    from before there were several."""
+    others: Annotated[list[UnderProfile], Field(max_length=16)] = []
+    """The same of every further profile."""
 
     @property
     def runtime_identity(self) -> str | None:
-        """The identity of the runtime, where all runs had one and it was measured."""
-        measured = len(self.runtimes) == 1 and not self.runtime_problem
-        return identity(self.runtimes[0]) if measured else None
+        """The identity of the first profile's runtime, where all runs had one and it was measured."""
+        return self._first().runtime_identity
+
+    def _first(self) -> UnderProfile:
+        return UnderProfile(
+            profile=self.profile,
+            statistics=self.statistics,
+            runtimes=self.runtimes,
+            runtime_problem=self.runtime_problem,
+        )
+
+    def under(self, profile: str) -> Submission:
+        """Return what the judge may look at for one profile: its own runs, and all that belongs to none.
+
+        A profile that nothing was run under has neither runs nor statistics.
+        """
+        mine = [job for job in self.jobs if job.profile in {"", profile}]
+        if not self.others and len(mine) == len(self.jobs) and self.profile in {"", profile}:
+            return self
+        every = [self._first(), *self.others]
+        found = next((one for one in every if one.profile == profile), UnderProfile(profile=profile))
+        return self.model_copy(update={**dict(found), "jobs": mine, "others": []})

@@ -24,7 +24,7 @@ from acceptd.evidence import JobRecord, Prior, Sealed, SealFailure, Submission
 from acceptd.intake import files
 from acceptd.intake.claims import Claim
 from acceptd.judge.finding import Judgement
-from acceptd.judge.verdict import judge
+from acceptd.judge.profiles import judge_all
 from acceptd.judge.words import make
 from acceptd.record.entry import Appended, utc_now
 from acceptd.record.failpoint import failpoint
@@ -267,7 +267,7 @@ class Lifecycle:
         """Return (type, name, digest) of each rule that no entry names yet: entered before the verdict by it."""
         used = [
             ("policy", rules.policy.name, rules.policy_digest),
-            ("profile", rules.profile.name, rules.profile_digest),
+            *(("profile", target.profile.name, target.digest) for target in rules.targets),
         ]
         if outcome.contract is not None:
             used.append(("contract", outcome.contract.id, outcome.contract_digest))
@@ -352,9 +352,7 @@ class Lifecycle:
 
     @staticmethod
     def _outcome(rules: Rules, submission: Submission) -> Outcome:
-        judgement = judge(
-            None, None, rules.policy, submission, utc_now(), profile=rules.profile, reduced=rules.reduced
-        )
+        judgement = judge_all(None, None, rules.policy, submission, utc_now(), rules.targets)
         return Outcome(submission, None, None, "", judgement, {})
 
     def _without_evidence(self, row: Row, code: str, message: str, state: str) -> None:

@@ -60,7 +60,8 @@ def bench(rules: Rules, *, cores: int, suite: bool, workers: int = 0) -> Iterato
         sealed.mkdir(mode=0o755)
         temporary.mkdir(mode=0o700)
         with Tools.open(sealed, temporary, spare=suite) as tools:
-            tools.cell.prepare(rules.profile)
+            for target in rules.targets:
+                tools.cell.prepare(target.profile)
             pool = Workers(workers or cores, admission, on_error=_broken)
             pool.start()
             try:

@@ -1,13 +1,14 @@
-"""The acceptor's rules as loaded for one acceptance: policy, profile and the contracts, with their digests."""
+"""The acceptor's rules as loaded for one acceptance: policy, profiles and the contracts, with their digests."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from acceptd.judge.profiles import Target
 from acceptd.policy import load
 from acceptd.policy.contract import Contract
 from acceptd.policy.policy import Policy
@@ -18,7 +19,10 @@ from acceptd.policy.trusted import check_owner
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """One policy with its profile. Digests are SHA-256 in hex of the canonical JSON."""
+    """One policy with its profiles. Digests are SHA-256 in hex of the canonical JSON.
+
+    ``profile``, ``profile_digest`` and ``reduced`` are those of the first profile; ``others`` are the rest.
+    """
 
     policy: Policy
     policy_digest: str
@@ -27,6 +31,25 @@ class Rules:
     directory: Path
     reduced: Reduced | None = None
     """What the profile's onnxruntime was built with; None: everything."""
+    others: tuple[Target, ...] = ()
+
+    @property
+    def targets(self) -> tuple[Target, ...]:
+        """Every profile that bundles are judged under, in the policy's order, the required ones first."""
+        return (Target(self.profile, self.profile_digest, self.reduced), *self.others)
+
+    def under(self, target: Target) -> Rules:
+        """Return the rules as they hold for one profile."""
+        if not self.others:
+            return self
+        return replace(
+            self,
+            policy=self.policy.under(target.profile.name),
+            profile=target.profile,
+            profile_digest=target.digest,
+            reduced=target.reduced,
+            others=(),
+        )
 
     def contract(self, model_id: str) -> tuple[Contract | None, str]:
         """Return the contract of ``model_id`` and its digest, or (None, "").
@@ -51,13 +74,20 @@ def load_rules(directory: Path, policy: str, overrides: Sequence[str] = ()) -> R
     rules = load.load_policy(policy_file(directory, policy))
     if overrides:
         rules = load.with_overrides(rules, overrides)
-    place = directory / "profiles" / f"{rules.profile}.toml"
-    for folder in (directory, place.parent):  # who may write there may take a profile away, and its pins with it
+    for folder in (directory, directory / "profiles"):
+        # Who may write there may take a profile away, and its pins with it.
         with contextlib.suppress(FileNotFoundError):
             check_owner(folder, os.stat(folder))
+    first, *others = [
+        _target(directory / "profiles" / f"{name}.toml", name, required=name in rules.profiles)
+        for name in (*rules.profiles, *rules.optional_profiles)
+    ]
+    return Rules(rules, load.digest(rules), first.profile, first.digest, directory, first.reduced, tuple(others))
+
+
+def _target(place: Path, name: str, *, required: bool) -> Target:
     # The profile `cpu` is built in, so that a policy file alone is enough. A link that leads nowhere is no
     # absence: the built-in one pins nothing.
-    built_in = rules.profile == "cpu" and not os.path.lexists(place)
+    built_in = name == "cpu" and not os.path.lexists(place)
     profile = Profile() if built_in else load.named_profile(place)
-    reduced = load.load_reduced(profile, str(place))
-    return Rules(rules, load.digest(rules), profile, load.digest(profile), directory, reduced)
+    return Target(profile, load.digest(profile), load.load_reduced(profile, str(place)), required)

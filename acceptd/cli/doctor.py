@@ -30,7 +30,7 @@ def doctor(
     settings = load_settings(place)
     rules = load_rules(policies_directory(settings), policy or settings.policy)
     with progress_console().status("trying each wall from inside a job"):
-        checks = cell_doctor.examine([rules.profile])
+        checks = cell_doctor.examine([target.profile for target in rules.targets])
     required: set[str] = set(rules.policy.required_walls)
     broken = [one for one in checks if one.state != "enforced" and _needed(one.name, required)]
     facts = cell_doctor.host() | _installation(place)

@@ -32,6 +32,20 @@ class Finding(BaseModel):
     message: str
     evidence: dict[str, Any] = {}
     count: int = 1
+    profile: str = ""
+    """The profile under which it holds, where a policy has several and not all say the same."""
+
+
+class ProfileVerdict(BaseModel):
+    """The verdict under one profile. ``decided_by`` is the audience of the finding that decided, if one did."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+
+    profile: str
+    required: bool
+    verdict: Verdict
+    reason: str
+    decided_by: str = ""
 
 
 class Judgement(BaseModel):
@@ -45,3 +59,5 @@ class Judgement(BaseModel):
     """UTC, RFC 3339, to the second."""
     reason: str
     """One line: what decided."""
+    profiles: tuple[ProfileVerdict, ...] = ()
+    """One for each profile of the policy, in its order."""

@@ -125,6 +125,11 @@ def _key(finding: Finding) -> tuple[int, int, str, str, str, str]:
     )
 
 
+def ordered(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Return findings sorted by severity, stage, code and place."""
+    return tuple(sorted(findings, key=_key))
+
+
 def finish(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Return the findings sorted by severity, stage, code and place; one per code and place, with a count.
 

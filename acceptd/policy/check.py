@@ -53,15 +53,20 @@ def examine(path: Path, kind: Kind | None = None) -> tuple[Kind, list[Trouble]]:
 
 
 def _named(path: Path, policy: Policy) -> None:
-    """Raise ConfigError, with the key, where the profile of a policy in its directory is missing or refused."""
-    profile = path.parent / "profiles" / f"{policy.profile}.toml"
-    if profile.exists():
-        try:
-            named_profile(profile)
-        except ConfigError as error:
-            raise ConfigError(f"{path}: profile: {error.message}", remedy=error.remedy) from error
-    elif policy.profile != "cpu":
-        raise ConfigError(f"{path}: profile: there is no {profile}", remedy="write it, or name another profile")
+    """Raise ConfigError, with the key, where a profile of a policy in its directory is missing or refused."""
+    for name in (*policy.profiles, *policy.optional_profiles):
+        key = "profile" if len(policy.profiles) == 1 else "profiles"
+        if name in policy.optional_profiles:
+            key = "optional_profiles"
+        profile = path.parent / "profiles" / f"{name}.toml"
+        if profile.exists():
+            try:
+                named_profile(profile)
+            except ConfigError as error:
+                raise ConfigError(f"{path}: {key}: {error.message}", remedy=error.remedy) from error
+        elif name != "cpu":
+            remedy = "write it, or name another profile"
+            raise ConfigError(f"{path}: {key}: there is no {profile}", remedy=remedy)
 
 
 def _operators(source: Source, policy: Policy) -> list[Trouble]:

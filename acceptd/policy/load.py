@@ -118,7 +118,7 @@ def load_contract(directory: Path, model_id: str) -> Contract | None:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """One policy directory, whole: the policy, its profile, and where its contracts lie."""
+    """One policy directory, whole: the policy, its first profile, and where its contracts lie."""
 
     policy: Policy
     profile: Profile
@@ -159,6 +159,8 @@ def read_table(path: Path, kind: type[T]) -> tuple[T | None, list[Trouble]]:
     table = validated(source, kind, f"correct the key; {example} explains each")
     wished = source.document.get("severity") if kind is Policy else None
     found = _severities(wished) if isinstance(wished, dict) else []
+    if kind is Policy and {"profile", "profiles"} <= source.document.keys():
+        found.append((("profiles",), "profile is given too", "keep one of them: profile is a list of one"))
     troubles = [source.trouble(place, message, remedy) for place, message, remedy in found]
     if isinstance(table, list):
         return None, sorted({*table, *troubles})
@@ -207,6 +209,8 @@ def _with_override(policy: Policy, key: str, text: str, pair: str) -> Policy:
     for part in parts[:-1]:
         table = table[part]
     table[parts[-1]] = _value(text)
+    if key in {"profile", "profiles"}:  # one is short for the other, and what is set last counts
+        del document["profiles" if key == "profile" else "profile"]
     changed = first(document, Policy)
     if isinstance(changed, Trouble):
         remedy = "policies/default.toml explains each key"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
 from acceptd.policy.export import ExportField
 from acceptd.policy.licenses import valid_entry
@@ -138,6 +138,11 @@ class Policy(Table):
         "namespaces", "root", "network", "landlock", "seccomp", "capabilities", "rlimits",
     ]  # fmt: skip
     profile: Name = "cpu"
+    """The first of ``profiles``: whose options a loader takes that is told no profile."""
+    profiles: Annotated[list[Name], Field(min_length=1, max_length=8)] = ["cpu"]
+    """Runtimes under which each bundle is run and judged; a verdict each, and the worst is the whole one."""
+    optional_profiles: Annotated[list[Name], Field(max_length=8)] = []
+    """More of them, whose verdicts decide only whether a release holds for that runtime."""
     limits: LimitsTable = LimitsTable()
     manifest: ManifestTable = ManifestTable()
     vectors: VectorsTable = VectorsTable()
@@ -151,3 +156,33 @@ class Policy(Table):
     release: ReleaseTable = ReleaseTable()
     severity: Annotated[dict[str, Severity], Field(max_length=512)] = {}
     """Severity by finding code, over the code's own default."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_or_several(cls, data: Any) -> Any:
+        """``profile`` is short for a list of one: two files that mean the same have one digest."""
+        if not isinstance(data, dict):
+            return data
+        one, several = data.get("profile"), data.get("profiles")
+        if one is None and isinstance(several, list) and several:
+            return {**data, "profile": several[0]}
+        if several is None and isinstance(one, str):
+            return {**data, "profiles": [one]}
+        return data
+
+    @model_validator(mode="after")
+    def _distinct(self) -> Self:
+        if self.profile != self.profiles[0]:
+            raise ValueError("profiles: profile is given too; keep one of them")
+        names = [*self.profiles, *self.optional_profiles]
+        for index, name in enumerate(names):
+            if name in names[:index]:
+                key = "optional_profiles" if index >= len(self.profiles) else "profiles"
+                raise ValueError(f"{key}: {name} stands twice")
+        return self
+
+    def under(self, profile: str) -> Policy:
+        """Return the policy as it holds for one of its profiles."""
+        if self.profile == profile and len(self.profiles) == 1 and not self.optional_profiles:
+            return self
+        return self.model_copy(update={"profile": profile, "profiles": [profile], "optional_profiles": []})

@@ -50,7 +50,7 @@ def job_share(rules: Rules, kind: str, *, mapped: int = 0) -> Share:
     is memory of the job.
     """
     limits = job_limits(kind, rules.policy.limits, mapped_bytes=mapped)
-    cores = threads(rules.profile) if kind == "run" else 1
+    cores = max(threads(one.profile) for one in rules.targets) if kind == "run" else 1
     return Share(cores, limits.memory_bytes + mapped)
 
 
@@ -71,5 +71,6 @@ def need(rules: Rules, *, mapped: int = 0, capacity: Share | None = None) -> Sha
 
 def require_room(rules: Rules, capacity: Share) -> None:
     """Raise ConfigError where a submission under these rules could never be admitted here."""
-    what = f"policy {rules.policy.name} with profile {rules.profile.name}"
+    names = [target.profile.name for target in rules.targets]
+    what = f"policy {rules.policy.name} with profile{'s' if len(names) > 1 else ''} {', '.join(names)}"
     require_fit(what, need(rules), capacity)
