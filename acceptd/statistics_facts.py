@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from acceptd.kind_facts import Audio, Boxes, Distribution, Embedding, Ranking, Sequence
 from acceptd.values import Evidence, Problem
 
 Against = Literal[
@@ -41,9 +42,16 @@ class OutputStats(Evidence):
     top1_total: int = 0
     top1_mismatches: int = 0
     range_violations: int = 0
-    """Probabilities outside [0, 1], or rows whose sum is further than 1e-4 from 1."""
+    """Probabilities outside [0, 1], or rows whose sum is further from 1 than the sum's tolerance."""
     non_finite: int = 0
     bit_exact: bool = False
+    ranking: Ranking | None = None
+    """Of logits and probabilities. This and what follows: None where the kind has no such figures."""
+    distribution: Distribution | None = None
+    embedding: Embedding | None = None
+    boxes: Boxes | None = None
+    sequence: Sequence | None = None
+    audio: Audio | None = None
 
 
 class Statistics(Evidence):

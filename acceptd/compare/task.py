@@ -10,7 +10,7 @@ from acceptd.evidence import Problem
 from acceptd.statistics_facts import Against as Against
 from acceptd.values import Evidence, ValueRef
 
-Kind = Literal["values", "logits", "probabilities"]
+Kind = Literal["values", "logits", "probabilities", "embedding", "boxes", "sequence", "audio"]
 
 
 class Slice(Evidence):
@@ -20,11 +20,36 @@ class Slice(Evidence):
     value: ValueRef
 
 
+class Companion(Evidence):
+    """Scores or classes of boxes: an output of its own, one row for each box. It gets a row of statistics too."""
+
+    output: str
+    expected: Slice
+    got: Slice | None
+    rtol: Annotated[float, Field(ge=0)] = 0.0
+    atol: Annotated[float, Field(ge=0)] = 0.0
+
+
+class How(Evidence):
+    """What a kind needs to know for its figures; the fields of other kinds are not looked at."""
+
+    top_k: Annotated[int, Field(ge=1, le=1000)] = 1
+    sum_error: Annotated[float, Field(ge=0, le=1)] = 1e-4
+    """A row's sum may be so far from 1."""
+    neighbours: Annotated[int, Field(ge=1, le=100)] = 10
+    columns: Annotated[list[str], Field(max_length=64)] = ["x1", "y1", "x2", "y2"]
+    min_iou: Annotated[float, Field(ge=0, le=1)] = 0.5
+    """Boxes of one class that overlap so far are matched before others."""
+    scores: Companion | None = None
+    classes: Companion | None = None
+    end: int | None = None
+    ignore_after_end: bool = False
+
+
 class Pair(Evidence):
     """One output to be compared. ``got`` None: the run gave no such output. A probe's stands against itself.
 
-    ``kind`` says what rows along the last axis mean: ``logits`` and ``probabilities`` have a top
-    class, ``probabilities`` lie in [0, 1] and sum to 1.
+    ``kind`` says what rows along the last axis mean, and which part of ``OutputStats`` is filled in.
     """
 
     set: str
@@ -36,6 +61,7 @@ class Pair(Evidence):
     rtol: Annotated[float, Field(ge=0)]
     atol: Annotated[float, Field(ge=0)]
     kind: Kind = "values"
+    how: How = How()
 
 
 class Sample(Evidence):

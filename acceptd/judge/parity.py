@@ -1,108 +1,23 @@
-"""Goldens: which tolerance holds, which expected value belongs to which output, what the statistics say. Pure."""
+"""Goldens: which expected value belongs to which output, and what the statistics say. Pure."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from acceptd.evidence import OutputStats, TensorRef, Vectors, VectorSet
+from acceptd.judge.agreement import Breach, breaches
 from acceptd.judge.finding import Finding
-from acceptd.judge.infer import TOLERANCE as INFERRED
 from acceptd.judge.interface import shape_fault
 from acceptd.judge.inventory import Inventory, is_output
+from acceptd.judge.tolerance import RANKED as RANKED
+from acceptd.judge.tolerance import Resolved as Resolved
+from acceptd.judge.tolerance import promised
+from acceptd.judge.tolerance import tolerance as tolerance
 from acceptd.judge.words import from_job, make
 from acceptd.policy.contract import Contract
-from acceptd.policy.manifest import InputSpec, Manifest, ModelSpec, OutputSpec, Tolerance
+from acceptd.policy.manifest import InputSpec, Manifest, ModelSpec, OutputSpec
 from acceptd.policy.policy import Policy
-
-BFLOAT16_RTOL = 2.0**-6
-"""Two units in the last place of bfloat16, as onnx's own backend-test runner takes."""
-
-RANKED = frozenset({"logits", "probabilities"})
-"""Kinds whose rows (along the last axis) have a top class."""
-
-
-@dataclass(frozen=True, slots=True)
-class Resolved:
-    """The tolerance that holds. ``explicit``: the submitter or the set declared it; ``capped``: it was cut."""
-
-    rtol: float
-    atol: float
-    top1: float | None
-    explicit: bool
-    capped: bool
-
-
-def tolerance(
-    manifest: Manifest,
-    output: OutputSpec | None,
-    golden: VectorSet,
-    contract: Contract | None,
-    policy: Policy,
-    dtype: str,
-) -> Resolved:
-    """Return the tolerance for one output of one golden set.
-
-    Order: the manifest's own, else the set's (``data.json``), else onnx's defaults for an inferred
-    manifest, else the policy's for the kind. The policy's and the contract's caps bound what a
-    submitter declares; bfloat16 without a declared tolerance gets at least 2^-6 relative, where no
-    contract says less. An output's own tolerance in the contract is a cap too.
-    """
-    kind = output.kind if output is not None else "values"
-    usual = {"probabilities": policy.parity.probabilities, "logits": policy.parity.logits}.get(
-        kind, policy.parity.default
-    )
-    explicit = False
-    if output is not None and output.tolerance is not None:
-        chosen, explicit = output.tolerance, True
-    else:
-        chosen = usual if manifest.declared else INFERRED
-        if golden.rtol is not None or golden.atol is not None:
-            explicit = True
-            rtol = chosen.rtol if golden.rtol is None else golden.rtol
-            chosen = Tolerance(rtol=min(rtol, 1.0), atol=chosen.atol if golden.atol is None else golden.atol)
-    most = _caps(contract, golden.model, output)
-    rtol = min(chosen.rtol, policy.parity.max_rtol, most.rtol)
-    atol = min(chosen.atol, policy.parity.max_atol, most.atol)
-    top1 = _least_top1(output, most, policy) if output is not None and kind in RANKED else None
-    declared = output.tolerance.top1 if output is not None and output.tolerance is not None else None
-    capped = explicit and (
-        rtol < chosen.rtol or atol < chosen.atol or (None not in {declared, top1} and declared != top1)
-    )
-    if dtype == "bfloat16" and (output is None or output.tolerance is None):
-        rtol = min(max(rtol, BFLOAT16_RTOL), most.rtol)
-    return Resolved(rtol, atol, top1, explicit, capped)
-
-
-@dataclass(frozen=True, slots=True)
-class _Caps:
-    """What a contract allows at most for one output, and the least share of rows that keep their top class."""
-
-    rtol: float = math.inf
-    atol: float = math.inf
-    top1: float = 0.0
-
-
-def _caps(contract: Contract | None, model: str, output: OutputSpec | None) -> _Caps:
-    if contract is None:
-        return _Caps()
-    rtol = math.inf if contract.max_rtol is None else contract.max_rtol
-    atol = math.inf if contract.max_atol is None else contract.max_atol
-    outputs = next((one.outputs for one in contract.models if one.name == model), [])
-    agreed = next((one.tolerance for one in outputs if output is not None and one.name == output.name), None)
-    if agreed is None:
-        return _Caps(rtol, atol)
-    return _Caps(min(rtol, agreed.rtol), min(atol, agreed.atol), agreed.top1 or 0.0)
-
-
-def _least_top1(output: OutputSpec, most: _Caps, policy: Policy) -> float:
-    """Return the least share of rows that keep their top class: what is declared, within policy and contract."""
-    usual = policy.parity.logits.top1 if output.kind == "logits" else policy.parity.probabilities.top1
-    own = output.tolerance.top1 if output.tolerance is not None else None
-    least = max(own, policy.parity.min_top1) if own is not None else (1.0 if usual is None else usual)
-    return max(least, most.top1)
 
 
 def expected_names(golden: VectorSet, model: ModelSpec) -> list[str] | None:
@@ -241,6 +156,28 @@ _NOTES: dict[str, tuple[str, str]] = {
 }
 
 
+_CODES: dict[str, str] = {
+    "elements": "parity/mismatch",
+    "top1": "parity/class-changed",
+    "min_topk": "parity/class-changed",
+    "range": "parity/not-probabilities",
+    "max_sum_error": "parity/not-probabilities",
+    "max_divergence": "parity/divergence",
+    "min_cosine": "parity/embedding",
+    "max_norm_error": "parity/embedding",
+    "min_neighbours": "parity/embedding",
+    "min_iou": "parity/boxes",
+    "min_matched": "parity/boxes",
+    "min_classes": "parity/boxes",
+    "max_score_error": "parity/boxes",
+    "tokens": "parity/sequence",
+    "end": "parity/sequence",
+    "min_snr_db": "parity/audio",
+    "max_lsd_db": "parity/audio",
+}
+"""The finding of each figure (:class:`acceptd.judge.agreement.Breach`)."""
+
+
 def parity(
     manifest: Manifest, rows: Sequence[OutputStats], policy: Policy, contract: Contract | None = None
 ) -> Iterator[Finding]:
@@ -257,7 +194,8 @@ def parity(
             code, message = _NOTES.get(row.note, ("parity/malformed", row.note or "not comparable"))
             yield make(code, "compare", where, message, _shows(row))
             continue
-        yield from _golden(row, output, where, policy, _caps(contract, row.model, output))
+        held = promised(manifest, row.model, output, contract, policy)
+        yield from _golden(row, held, where, _drift(output, held, contract, policy))
     for model in manifest.models if manifest.declared else ():
         own = [row for row in rows if row.against == "golden" and row.model == model.name]
         if own and all(row.comparable and not row.n for row in own):
@@ -276,43 +214,34 @@ def _empty(model: ModelSpec, rows: Sequence[OutputStats], policy: Policy) -> Ite
             yield _unchecked_output(model, output, message, policy)
 
 
-def _golden(
-    row: OutputStats, output: OutputSpec | None, where: str, policy: Policy, most: _Caps
-) -> Iterator[Finding]:
-    kind = output.kind if output is not None else "values"
-    if kind == "probabilities" and row.range_violations:
-        message = f"{row.range_violations} values outside [0, 1] or rows whose sum is not 1 within 1e-4"
+def _drift(output: OutputSpec | None, held: Resolved, contract: Contract | None, policy: Policy) -> float:
+    """Return how far logits may drift while every row keeps its class; -1 where they may not."""
+    if output is None or output.kind != "logits" or held.explicit:
+        return -1.0
+    most = policy.parity.max_atol
+    return most if contract is None or contract.max_atol is None else min(most, contract.max_atol)
+
+
+def _golden(row: OutputStats, held: Resolved, where: str, drift: float) -> Iterator[Finding]:
+    """Yield one finding for each code: of several figures under one code the first decides the message."""
+    found: dict[str, list[Breach]] = {}
+    for breach in breaches(row, held):
+        found.setdefault(_CODES[breach.figure], []).append(breach)
+    if row.range_violations and row.distribution is None:  # evidence from before there was a distribution
+        message = f"{row.range_violations} values outside [0, 1] or rows whose sum is not 1"
         yield make("parity/not-probabilities", "compare", where, message, _shows(row))
-    if _classes_differ(row, output, policy, most):
-        message = f"{row.top1_mismatches} of {row.top1_total} rows have another top class than expected"
-        yield make("parity/class-changed", "compare", where, message, _shows(row))
-    if row.exceeding:
-        declared = output is not None and output.tolerance is not None
-        calm = kind == "logits" and not declared and not row.top1_mismatches and row.top1_total > 0
-        drift = min(policy.parity.max_atol, most.atol)
-        if calm and isinstance(row.max_abs, int | float) and row.max_abs <= drift:
-            yield make("parity/drift", "compare", where, f"every row keeps its class; {_worst(row)}", _shows(row))
+    calm = row.top1_total > 0 and not row.top1_mismatches and isinstance(row.max_abs, int | float)
+    for code, broken in found.items():
+        text = "; ".join(one.text for one in broken)
+        if code == "parity/mismatch" and calm and isinstance(row.max_abs, int | float) and row.max_abs <= drift:
+            yield make("parity/drift", "compare", where, f"every row keeps its class; {text}", _shows(row))
         else:
-            yield make("parity/mismatch", "compare", where, _worst(row), _shows(row))
+            yield make(code, "compare", where, text, _shows(row, broken))
 
 
-def _classes_differ(row: OutputStats, output: OutputSpec | None, policy: Policy, most: _Caps) -> bool:
-    if output is None or output.kind not in RANKED or not row.top1_mismatches:
-        return False
-    least = _least_top1(output, most, policy)
-    return row.top1_total == 0 or 1.0 - row.top1_mismatches / row.top1_total < least
-
-
-def _worst(row: OutputStats) -> str:
-    return (
-        f"{row.exceeding} of {row.n} elements beyond atol {row.atol:g} + rtol {row.rtol:g}; "
-        f"worst at {row.worst_index}: expected {row.worst_expected}, got {row.worst_got}"
-    )
-
-
-def _shows(row: OutputStats) -> dict[str, Any]:
-    """Return the evidence of one output: set, output, counts, and the worst element."""
-    return {
+def _shows(row: OutputStats, broken: Sequence[Breach] = ()) -> dict[str, Any]:
+    """Return the evidence of one output: set, output, counts, and the worst element of what is broken."""
+    shown = {
         "set": row.set,
         "output": row.output,
         "n": row.n,
@@ -326,3 +255,6 @@ def _shows(row: OutputStats) -> dict[str, Any]:
         "got": row.worst_got,
         "note": row.note,
     }
+    if broken and broken[0].figure != "elements" and broken[0].place.index:
+        shown |= {key: value for key, value in broken[0].shown().items() if key in {"index", "expected", "got"}}
+    return shown | ({"broken": [one.shown() for one in broken]} if broken else {})

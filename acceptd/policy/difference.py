@@ -19,8 +19,7 @@ _SCALE: Final = {
 _MORE_IS_STRICTER: Final = frozenset(
     {
         "required_walls", "vectors.required", "operators.denied", "opsets.ir_min", "opsets.min", "probes.enabled",
-        "probes.unoptimised", "export.required", "parity.min_top1", "parity.default.top1",
-        "parity.probabilities.top1", "parity.logits.top1",
+        "probes.unoptimised", "export.required",
     }
 )  # fmt: skip
 _LESS_IS_STRICTER: Final = frozenset(
@@ -93,7 +92,7 @@ def _tendency(key: str, one: Any, other: Any) -> str:
         return "stricter" if scale.index(other) > scale.index(one) else "laxer"
     if key in _EMPTY_IS_ANY and not (one and other):
         return "stricter" if other else "laxer"
-    sign = 1 if key in _MORE_IS_STRICTER else -1 if _within(key, _LESS_IS_STRICTER) else 0
+    sign = 1 if key in _MORE_IS_STRICTER or _least(key) else -1 if _within(key, _LESS_IS_STRICTER) else 0
     if key.startswith(_RANGES):
         # A profile that says nothing takes what holds for all, which may be more or less.
         inherits = key.startswith("opsets.profiles.") and None in {one, other}
@@ -108,6 +107,11 @@ def _tendency(key: str, one: Any, other: Any) -> str:
     if one is None or other is None:
         return "stricter" if one is None else "laxer"  # none: not bounded
     return "stricter" if (other > one) == (sign > 0) else "laxer"
+
+
+def _least(key: str) -> bool:
+    """Say whether a key of [parity] is a least value: a share, a cosine, an overlap, a ratio."""
+    return key.startswith("parity.") and (key.endswith(".top1") or key.rpartition(".")[2].startswith("min_"))
 
 
 def _within(key: str, names: frozenset[str]) -> bool:

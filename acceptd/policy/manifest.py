@@ -19,6 +19,8 @@ from acceptd.policy.quantization import Quantization
 from acceptd.policy.table import Short as Short
 from acceptd.policy.table import Table as Table
 from acceptd.policy.table import Text as Text
+from acceptd.policy.tolerance import BoxesSpec, OutputKind, SequenceSpec, foreign
+from acceptd.policy.tolerance import Tolerance as Tolerance
 from acceptd.policy.troubles import Trouble, first
 
 DTYPES = (
@@ -31,7 +33,6 @@ Dtype = Literal[
     "float8e8m0", "float4e2m1", "int2", "uint2", "int4", "uint4", "int8", "uint8", "int16", "uint16", "int32",
     "uint32", "int64", "uint64", "bool", "string", "complex64", "complex128",
 ]  # fmt: skip
-OutputKind = Literal["logits", "probabilities", "embedding", "boxes", "sequence", "audio", "values"]
 LABEL_VERSION = re.compile(r"[A-Za-z0-9._-]{1,32}", re.ASCII)
 
 
@@ -71,12 +72,11 @@ class DimBounds(Table):
         return self
 
 
-class Tolerance(Table):
-    """``|got - expected| <= atol + rtol * |expected|``, and the least share of rows with the same top class."""
-
-    rtol: Annotated[float, Field(ge=0, le=1)] = 1e-3
-    atol: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1e-5
-    top1: Annotated[float, Field(ge=0, le=1)] | None = None
+KIND_KEYS = {
+    "top_k": ("logits", "probabilities"), "neighbours": ("embedding",), "boxes": ("boxes",),
+    "sequence": ("sequence",),
+}  # fmt: skip
+"""Keys of an output that say how its kind is compared."""
 
 
 class ValueSpec(Table):
@@ -102,6 +102,21 @@ class OutputSpec(ValueSpec):
     kind: OutputKind = "values"
     labels: Annotated[list[Short], Field(max_length=100_000)] | None = None
     tolerance: Tolerance | None = None
+    top_k: Annotated[int, Field(ge=1, le=1000)] | None = None
+    """Logits and probabilities: so many classes of a row are compared as a set beside the first one."""
+    neighbours: Annotated[int, Field(ge=1, le=100)] | None = None
+    """Embeddings: so many nearest rows of each row are compared."""
+    boxes: BoxesSpec | None = None
+    sequence: SequenceSpec | None = None
+
+    @model_validator(mode="after")
+    def _of_its_kind(self) -> OutputSpec:
+        for key, kinds in KIND_KEYS.items():
+            if getattr(self, key) is not None and self.kind not in kinds:
+                raise ValueError(f"{key} is for kind {' or '.join(kinds)}, and this output is {self.kind}")
+        if wrong := foreign(self.kind, self.tolerance):
+            raise ValueError(f"tolerance.limits: {wrong}")
+        return self
 
 
 class VectorsSpec(Table):
@@ -151,6 +166,20 @@ class ModelSpec(Table):
             if len(set(names)) != len(names):
                 twice = next(name for name in names if names.count(name) > 1)
                 raise ValueError(f"two {what}s have one name, {twice[:60]!r}")
+        return self
+
+    @model_validator(mode="after")
+    def _companions(self) -> ModelSpec:
+        """Scores and classes of boxes are outputs of their own, each of one ``boxes`` output alone."""
+        plain = {output.name for output in self.outputs if output.kind == "values"}
+        used: list[str] = []
+        for output in self.outputs:
+            used += [name for name in (output.boxes.scores, output.boxes.classes) if name] if output.boxes else []
+        for name in used:
+            if name not in plain:
+                raise ValueError(f'boxes: {name[:60]!r} is no output of kind "values"')
+            if used.count(name) > 1:
+                raise ValueError(f"boxes: {name[:60]!r} is named twice")
         return self
 
 

@@ -13,7 +13,11 @@ from acceptd.policy.names import Name
 from acceptd.policy.operators import OperatorLimit as OperatorLimit
 from acceptd.policy.operators import OperatorsTable as OperatorsTable
 from acceptd.policy.operators import OpsetTable as OpsetTable
+from acceptd.policy.tolerance import foreign
 
+KINDS = ("values", "logits", "probabilities", "embedding", "boxes", "sequence", "audio")
+Share = Annotated[float, Field(ge=0, le=1)]
+NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Seconds = Annotated[int, Field(ge=1, le=86_400)]
 Bytes = Annotated[int, Field(ge=1, le=1 << 50)]
 Number = Annotated[int, Field(ge=0, le=1 << 50)]
@@ -82,15 +86,57 @@ class VectorsTable(Table):
     required: bool = True
 
 
+class CapsTable(Table):
+    """The loosest that a manifest may declare for what one kind of output has, by :data:`LIMITS`."""
+
+    min_topk: Share = 0.9
+    max_sum_error: Share = 0.02
+    max_divergence: Share = 0.05
+    min_cosine: Annotated[float, Field(ge=-1, le=1)] = 0.98
+    max_norm_error: NotNegative = 0.05
+    min_neighbours: Share = 0.8
+    min_iou: Share = 0.5
+    min_matched: Share = 0.9
+    min_classes: Share = 0.9
+    max_score_error: NotNegative = 0.05
+    min_snr_db: Annotated[float, Field(ge=-1000, le=1000)] = 20.0
+    max_lsd_db: Annotated[float, Field(ge=0, le=1000)] = 3.0
+
+    def of(self, name: str) -> float:
+        """Return the cap of one limit."""
+        return float(getattr(self, name))
+
+
 class ParityTable(Table):
     """Default tolerances by kind, and caps that a manifest cannot pass."""
 
     default: Tolerance = Tolerance()
-    probabilities: Tolerance = Tolerance(rtol=0.0, atol=1e-5, top1=1.0)
-    logits: Tolerance = Tolerance(rtol=1e-5, atol=1e-4, top1=1.0)
+    probabilities: Tolerance = Tolerance(
+        rtol=0.0, atol=1e-5, top1=1.0, limits={"max_sum_error": 1e-4, "max_divergence": 0.01}
+    )
+    logits: Tolerance = Tolerance(rtol=1e-5, atol=1e-4, top1=1.0, limits={"min_topk": 1.0})
+    embedding: Tolerance = Tolerance(limits={"min_cosine": 0.9999, "max_norm_error": 0.001, "min_neighbours": 0.9})
+    boxes: Tolerance = Tolerance(
+        limits={"min_iou": 0.95, "min_matched": 1.0, "min_classes": 1.0, "max_score_error": 0.01}
+    )
+    sequence: Tolerance = Tolerance(rtol=0.0, atol=0.0)
+    audio: Tolerance = Tolerance(limits={"min_snr_db": 40.0, "max_lsd_db": 1.0})
     max_rtol: Annotated[float, Field(ge=0, le=1)] = 0.02
-    max_atol: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.01
-    min_top1: Annotated[float, Field(ge=0, le=1)] = 0.9
+    max_atol: NotNegative = 0.01
+    min_top1: Share = 0.9
+    caps: CapsTable = CapsTable()
+
+    def of(self, kind: str) -> Tolerance:
+        """Return the tolerance of a kind of output that declares none."""
+        own = None if kind == "values" else getattr(self, kind)
+        return own if isinstance(own, Tolerance) else self.default
+
+    @model_validator(mode="after")
+    def _of_their_kinds(self) -> ParityTable:
+        for kind in KINDS:
+            if wrong := foreign(kind, self.of(kind)):
+                raise ValueError(f"{'default' if kind == 'values' else kind}.limits: {wrong}")
+        return self
 
 
 class ProbesTable(Table):

@@ -21,7 +21,7 @@ PURE_OURS = {
     "acceptd.evidence", "acceptd.policy.manifest", "acceptd.policy.policy", "acceptd.policy.contract",
     "acceptd.policy.profile", "acceptd.policy.names", "acceptd.policy.reduced", "acceptd.runtime.facts",
     "acceptd.runtime.identity", "acceptd.runtime.pins", "acceptd.policy.licenses", "acceptd.model_facts",
-    "acceptd.policy.quantization", "acceptd.policy.operators",
+    "acceptd.policy.quantization", "acceptd.policy.operators", "acceptd.policy.tolerance", "acceptd.kind_facts",
 }  # fmt: skip
 
 

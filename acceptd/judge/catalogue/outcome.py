@@ -7,10 +7,28 @@ from typing import Final
 from acceptd.judge.catalogue.code import Code, Table
 
 TABLE: Final[Table] = {
+    "parity/audio": Code(
+        "reject",
+        "team",
+        "Audio has more noise against the expected samples, or another spectrum, than its limits allow.",
+        "Compare the exported model with the original, channel by channel; docs/parity.md has the formulas.",
+    ),
+    "parity/boxes": Code(
+        "reject",
+        "team",
+        "Boxes, matched whatever their order, differ in place, class, score or number from the expected ones.",
+        "Compare the exported model with the original; check the columns that the manifest declares.",
+    ),
     "parity/class-changed": Code(
         "reject",
         "team",
         "Rows have another top class than expected.",
+        "Compare the exported model with the original.",
+    ),
+    "parity/divergence": Code(
+        "reject",
+        "team",
+        "A row of probabilities is distributed otherwise than the expected one.",
         "Compare the exported model with the original.",
     ),
     "parity/drift": Code(
@@ -24,6 +42,12 @@ TABLE: Final[Table] = {
         "team",
         "An output has another element type than its expected value.",
         "Correct the golden set, or the export.",
+    ),
+    "parity/embedding": Code(
+        "reject",
+        "team",
+        "Embeddings point elsewhere, have another length, or have other nearest neighbours than expected.",
+        "Compare the exported model with the original; check pooling and normalisation.",
     ),
     "parity/kind": Code(
         "reject",
@@ -55,6 +79,12 @@ TABLE: Final[Table] = {
         "team",
         "The run did not give an output for which the golden set has an expected value.",
         "Correct the golden set, or export with all outputs.",
+    ),
+    "parity/sequence": Code(
+        "reject",
+        "team",
+        "A row has another token than expected, or ends elsewhere.",
+        "Compare the exported model with the original, greedy decoding on both sides.",
     ),
     "parity/shape": Code(
         "reject",

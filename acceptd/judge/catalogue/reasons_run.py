@@ -99,12 +99,28 @@ TABLE: Final[Reasons] = {
     "run/unexpressible-type": (_UNTESTED, ("ONNX IR",)),
     "run/unfed-input": (_UNTESTED, ("arXiv:1708.06733",)),
     "run/unknown-input": ("The golden was made for another model.", ("CWE-345",)),
+    "parity/audio": (
+        "A listener, or a recogniser behind it, hears what an element-wise tolerance lets through.",
+        ("CWE-682",),
+    ),
+    "parity/boxes": (
+        "A box that moved, vanished or changed its class is another answer, in whatever order the boxes come.",
+        ("CWE-682",),
+    ),
     "parity/class-changed": (
         "The released model decides differently from the one that was trained and evaluated.",
         ("CWE-682",),
     ),
+    "parity/divergence": (
+        "Thresholds and expected costs rest on the whole distribution, not on the first class alone.",
+        ("CWE-682",),
+    ),
     "parity/drift": ("Small errors in logits flip cases that lie near a threshold.", ("CWE-682",)),
     "parity/dtype": ("Comparing after a conversion would hide what the conversion lost.", ("CWE-1287",)),
+    "parity/embedding": (
+        "Search and matching see directions and neighbours: a model may keep every element near and turn both.",
+        ("CWE-682",),
+    ),
     "parity/kind": ("They cannot be compared, and callers would misread the answer.", ("CWE-843",)),
     "parity/malformed": (
         "What is not the tensor that it claims to be cannot be compared; in a run it can mean a taken-over job.",
@@ -119,6 +135,10 @@ TABLE: Final[Reasons] = {
         ("CWE-682",),
     ),
     "parity/output-missing": (_UNTESTED, ("arXiv:1708.06733",)),
+    "parity/sequence": (
+        "One other token is another text, and a missing end runs until the limit.",
+        ("CWE-682",),
+    ),
     "parity/shape": ("They cannot be compared, and callers would misread the answer.", ("CWE-1284",)),
     "parity/tolerance-capped": (
         "Who sets the tolerance sets the result: a wide one accepts every model.",
