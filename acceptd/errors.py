@@ -105,6 +105,10 @@ class DigestMismatchError(LoaderError):
     """Bytes on disk differ from the signed digests, or the caller demanded another digest."""
 
 
+class ProfileRefusedError(LoaderError):
+    """The release does not hold for the caller's profile, or for several and the caller named none."""
+
+
 class MalformedError(LoaderError):
     """A signed file is too large, too deep, not JSON or not of the documented form."""
 

@@ -390,6 +390,13 @@ class Submission(Evidence):
             runtime_problem=self.runtime_problem,
         )
 
+    def every_runtime(self) -> list[RuntimeRecord]:
+        """Return the runtimes of all profiles, each once."""
+        found: list[RuntimeRecord] = []
+        for one in (self._first(), *self.others):
+            found += [record for record in one.runtimes if record not in found]
+        return found
+
     def under(self, profile: str) -> Submission:
         """Return what the judge may look at for one profile: its own runs, and all that belongs to none.
 

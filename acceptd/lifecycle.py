@@ -40,7 +40,7 @@ from acceptd.release.store import put
 from acceptd.report.outbox import write_outbox
 from acceptd.rules import Rules
 from acceptd.tools import Tools
-from acceptd.verdicts import entry_body, promotable, release_options
+from acceptd.verdicts import entry_body, promotable, release_options, released_profiles
 from acceptd.work.budget import Share
 from acceptd.work.lease import Reason
 from acceptd.work.need import need
@@ -258,6 +258,7 @@ class Lifecycle:
             promote=promotable(rules.policy, outcome),
             manifest=outcome.manifest.model_dump(mode="json", by_alias=True) if outcome.manifest else None,
             options=release_options(rules, outcome),
+            profiles=released_profiles(rules, outcome),
         )
         self.known_rules.update(digest for _, _, digest in first_used)
         log.info("judged", verdict=outcome.judgement.verdict, model=model, reason=outcome.judgement.reason)
@@ -308,6 +309,7 @@ class Lifecycle:
             manifest_json=row.data["manifest"],
             verdict_seq=next(self.ledger.entries(kind="verdict", submission=row.id)).seq,
             options=row.data["options"],
+            profiles=row.data.get("profiles", ()),
             reason=f"accepted as submission {row.id}",
             terms=Terms(valid_seconds=self.rules().policy.release.channel_valid_seconds),
         )

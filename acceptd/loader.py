@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from acceptd.record.keys import Keyring
-from acceptd.release import memory, objects, proof, trust
+from acceptd.release import held, memory, objects, proof, trust
 from acceptd.release.opened import Verified
 
 if TYPE_CHECKING:
@@ -57,19 +57,22 @@ def open_release(
     *,
     keys: KeySource,
     digest: str | None = None,
+    profile: str | None = None,
     state_file: str | os.PathLike[str] | None = None,
     now: Callable[[], float] = time.time,
 ) -> OpenRelease:
     """Open the current release of ``model_id`` on ``channel`` below ``root`` (a state directory or a copy of it).
 
     ``keys`` is the path of a keyring file, a keyring, or such a file's content. ``digest`` demands one bundle
-    digest (64 lowercase hex) and refuses every other, also a validly signed newer one. ``state_file``
+    digest (64 lowercase hex) and refuses every other, also a validly signed newer one. ``profile`` names the
+    runtime that this process is: its options and pins are the ones that count, and a release that was not accepted
+    under it is refused. It may be left out where the release holds for one alone. ``state_file``
     remembers the highest number, sequence and revocation list across processes; its directory must be
     writable. ``now`` gives seconds since the epoch.
 
     Raises a :class:`~acceptd.errors.LoaderError`: ReleaseNotFoundError, MalformedError, SignatureError,
-    ExpiredError, RollbackError, RevokedError or DigestMismatchError; ConfigError for a keyring that is refused
-    (malformed, a link, or writable by somebody else).
+    ExpiredError, RollbackError, RevokedError, ProfileRefusedError or DigestMismatchError; ConfigError for a
+    keyring that is refused (malformed, a link, or writable by somebody else).
     """
     team, model = trust.names(model_id, channel, digest)
     keyring = _keyring(keys)
@@ -96,6 +99,7 @@ def open_release(
         memory.remember(base, place, seen, remembering)
         trust.not_revoked(released, listed)
         trust.demanded(released, digest)
+        under = held.chosen(released, profile)
         proved = proof.verify(released)
         stamps = objects.verify_object(root_fd, released.bundle_digest, released.files)
     finally:
@@ -110,7 +114,9 @@ def open_release(
         path=base / objects.object_path(released.bundle_digest),
         files=released.files,
         manifest=released.manifest,
-        options=released.options,
+        options=under.options,
+        profile=under.profile,
+        profiles=under.names,
         expires_at=facts.expires_at,
         revocations=listed.number,
         proof=proved,

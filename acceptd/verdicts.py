@@ -13,10 +13,11 @@ from acceptd.policy.policy import Policy
 from acceptd.record.attest import sign_statement, verdict_statement
 from acceptd.record.canonical import canonical, digest, document_digest, plain
 from acceptd.record.keys import Signer
-from acceptd.release.model import SessionOptions
+from acceptd.release.model import ReleasedProfile, SessionOptions
 from acceptd.report.declared import declared
 from acceptd.report.document import document, for_team
 from acceptd.report.escape import printable_data
+from acceptd.report.profiles import profile_rows
 from acceptd.rules import Rules
 
 
@@ -58,6 +59,11 @@ def entry_body(team: str, name: str, rules: Rules, outcome: Outcome, signer: Sig
         # What a promotion signs beside the bytes: the queue, which keeps both meanwhile, proves nothing.
         "manifest_digest": document_digest(manifest.model_dump(mode="json", by_alias=True)) if manifest else None,
         "options_digest": document_digest(release_options(rules, outcome)),
+        "profiles_digest": document_digest(released_profiles(rules, outcome)),
+        "profiles": [
+            {key: one[key] for key in ("profile", "digest", "required", "verdict", "runtime_identity")}
+            for one in report["profiles"]
+        ],
         "runtime_identity": outcome.submission.runtime_identity,
         # The submitter's word about origin and terms, marked as such: signed as told, not as verified.
         "declared": declared(manifest),
@@ -86,7 +92,9 @@ def entry_body(team: str, name: str, rules: Rules, outcome: Outcome, signer: Sig
                 **facts,
                 "findings": findings,
                 "timings_ms": outcome.timings_ms,
-                "runtimes": [one.model_dump(mode="json", by_alias=True) for one in outcome.submission.runtimes],
+                "runtimes": [
+                    one.model_dump(mode="json", by_alias=True) for one in outcome.submission.every_runtime()
+                ],
             }
         ),
     )
@@ -103,7 +111,13 @@ def entry_body(team: str, name: str, rules: Rules, outcome: Outcome, signer: Sig
 def recorded_findings(report: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the findings of a report as the ledger and the statement hold them: short, and all text printable."""
     keys = ("code", "severity", "audience", "stage", "where", "message", "count")
-    return [printable_data({key: finding[key] for key in keys}) for finding in report["findings"]]
+    return [
+        printable_data({key: finding[key] for key in keys} | _profile(finding)) for finding in report["findings"]
+    ]
+
+
+def _profile(finding: Mapping[str, Any]) -> dict[str, Any]:
+    return {"profile": finding["profile"]} if finding.get("profile") else {}
 
 
 def report_of(rules: Rules, outcome: Outcome) -> dict[str, Any]:
@@ -115,6 +129,7 @@ def report_of(rules: Rules, outcome: Outcome) -> dict[str, Any]:
         policy_digest=rules.policy_digest,
         policy_name=rules.policy.name,
         profile=rules.profile.name,
+        profiles=profile_rows(outcome.judgement, outcome.submission, rules.targets),
         contract_digest=outcome.contract_digest,
         timings_ms=outcome.timings_ms,
     )
@@ -133,3 +148,23 @@ def promotable(policy: Policy, outcome: Outcome) -> str:
 def release_options(rules: Rules, outcome: Outcome) -> dict[str, Any]:
     """Return the session options that the bundle was accepted with, for ``release.json``."""
     return SessionOptions.of(rules.profile, outcome.submission.runtime_identity).model_dump(mode="json")
+
+
+def released_profiles(rules: Rules, outcome: Outcome) -> list[dict[str, Any]]:
+    """Return the profiles that an accepted bundle was accepted under, for ``release.json``; else none."""
+    if outcome.judgement.verdict != "accepted":
+        return []
+    accepted = {one.profile for one in outcome.judgement.profiles if one.verdict == "accepted"}
+    rows = []
+    for target in rules.targets:
+        name = target.profile.name
+        if name in accepted:
+            identity = outcome.submission.under(name).runtime_identity
+            row = ReleasedProfile(
+                profile=name,
+                digest=target.digest,
+                runtime_identity=identity,
+                options=SessionOptions.of(target.profile, identity),
+            )
+            rows.append(row.model_dump(mode="json"))
+    return rows

@@ -70,13 +70,13 @@ def list_(state: StateOption = None, json_: JsonOption = False) -> None:
         typer.echo(json.dumps([_plain(row) for row in rows], sort_keys=True))
         return
     table = Table(box=None, pad_edge=False)
-    for column in ("model", "channel", "number", "version", "digest", "expires", "problem"):
+    for column in ("model", "channel", "number", "version", "digest", "profiles", "expires", "problem"):
         table.add_column(column, overflow="fold")
     for row in rows:
         facts = _plain(row)
         digest = str(facts.get("bundle_digest", ""))[:12]
         cells = [facts.get(name) for name in ("model_id", "channel", "number", "version")]
-        cells += [digest, facts.get("expires_at"), facts.get("problem")]
+        cells += [digest, ", ".join(row.profiles), facts.get("expires_at"), facts.get("problem")]
         table.add_row(*(Text(line(cell)) if cell is not None else "" for cell in cells))
     console().print(table)
 
@@ -96,13 +96,18 @@ def history(
         typer.echo(json.dumps([_plain(row) for row in rows], sort_keys=True))
         return
     table = Table(box=None, pad_edge=False)
-    for column in ("number", "state", "kind", "version", "digest", "at", "reason"):
+    for column in ("number", "state", "kind", "version", "digest", "profiles", "at", "reason"):
         table.add_column(column, overflow="fold")
     for row in rows:
         facts = _plain(row)
         digest = str(facts.get("bundle_digest") or facts.get("digest") or "")[:12]
         cells = [facts.get(name) for name in ("number", "state", "kind", "version")]
-        cells += [digest, facts.get("activated_at") or facts.get("at"), facts.get("reason")]
+        cells += [
+            digest,
+            ", ".join(row.profiles),
+            facts.get("activated_at") or facts.get("at"),
+            facts.get("reason"),
+        ]
         table.add_row(*(Text(line(cell)) if cell is not None else "" for cell in cells))
     console().print(table)
 
@@ -131,6 +136,7 @@ def promote(
             manifest_json=row["manifest"],
             verdict_seq=int(row["seq"]),
             options=row["options"],
+            profiles=row["profiles"],
             reason=reason,
             terms=desk.terms,
         )
@@ -151,7 +157,8 @@ def _accepted(desk: _Desk, model: str, digest: str) -> dict[str, Any]:
             if row.data.get("document", {}).get("inferred"):
                 continue
             entry = next(desk.ledger.entries(kind="verdict", submission=row.id))
-            facts = {"digest": row.bundle_digest, "manifest": row.data["manifest"], "options": row.data["options"]}
+            facts = {"digest": row.bundle_digest, "profiles": row.data.get("profiles", [])}
+            facts |= {key: row.data[key] for key in ("manifest", "options")}
             found[str(row.bundle_digest)] = facts | {"seq": entry.seq}
     if len(found) != 1:
         raise UsageError(
@@ -239,6 +246,6 @@ def _plain(row: Any) -> dict[str, Any]:
     from dataclasses import asdict
 
     return {
-        name: str(value) if not isinstance(value, int | str | bool | None) else value
+        name: str(value) if not isinstance(value, int | str | bool | tuple | None) else value
         for name, value in asdict(row).items()
     }

@@ -9,6 +9,7 @@ from pathlib import Path
 from acceptd.errors import LoaderError, ReleaseError
 from acceptd.record.log import Ledger
 from acceptd.release import channel as channels
+from acceptd.release import held
 from acceptd.release.book import Row, read_book
 from acceptd.release.layout import checked
 from acceptd.release.signers import ReleaseKeys
@@ -27,6 +28,8 @@ class CurrentRelease:
     activated_at: str
     expires_at: str
     problem: str
+    profiles: tuple[str, ...] = ()
+    """The profiles that it holds for; none where ``release.json`` does not verify."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,7 @@ class HistoryLine:
     intent_seq: int
     revoked: str
     """Why its bundle was revoked; empty where it was not."""
+    profiles: tuple[str, ...] = ()
 
 
 def current_releases(
@@ -59,7 +63,7 @@ def current_releases(
         if row is None:
             continue
         facts = channels.read(state, keys, model_id, channel)
-        version = _version(state, keys, row)
+        version, profiles = _read(state, keys, row)
         problem = ""
         if row.digest in book.revoked:
             problem = f"revoked: {book.revoked[row.digest].reason}"
@@ -73,8 +77,9 @@ def current_releases(
             problem = "release.json does not verify"
         expires_at = facts.expires_at if facts else ""
         line = CurrentRelease(
-            model_id, channel, row.number, row.digest, version or "", row.activated_at, expires_at, problem
-        )
+            model_id, channel, row.number, row.digest, version or "", row.activated_at, expires_at, problem,
+            profiles,
+        )  # fmt: skip
         found.append(line)
     return found
 
@@ -86,13 +91,15 @@ def history(state: Path, ledger: Ledger, keys: ReleaseKeys, model_id: str, chann
     rows = book.rows(model_id, channel)
     if not rows:
         raise ReleaseError(f"{model_id} has no release on {channel}")
+    read = {row.number: _read(state, keys, row) for row in rows}
     return [
         HistoryLine(
             number=row.number,
             kind=row.kind,
             state=row.state,
             bundle_digest=row.digest,
-            version=_version(state, keys, row) or "",
+            version=read[row.number][0] or "",
+            profiles=read[row.number][1],
             reason=row.reason,
             at=row.activated_at or row.intent_at,
             verdict_seq=row.verdict_seq,
@@ -103,13 +110,14 @@ def history(state: Path, ledger: Ledger, keys: ReleaseKeys, model_id: str, chann
     ]
 
 
-def _version(state: Path, keys: ReleaseKeys, row: Row) -> str | None:
-    """Return the bundle version of a release, or None where its ``release.json`` does not verify."""
+def _read(state: Path, keys: ReleaseKeys, row: Row) -> tuple[str | None, tuple[str, ...]]:
+    """Return bundle version and profiles of a release; None and none where ``release.json`` does not verify."""
     if not row.release_digest:
-        return None
+        return None, ()
     try:
         facts, _ = channels.read_release(state, keys, row, row.release_digest)
+        profiles = held.names(facts)
     except LoaderError:
-        return None
+        return None, ()
     bundle = facts.manifest.get("bundle")
-    return str(bundle.get("version", "")) if isinstance(bundle, dict) else ""
+    return (str(bundle.get("version", "")) if isinstance(bundle, dict) else ""), profiles

@@ -63,6 +63,16 @@ class SessionOptions(Table):
         return cls(profile=profile.name, custom_operators=operators, runtime_identity=runtime_identity, **kept)
 
 
+class ReleasedProfile(Table):
+    """A runtime that the release holds for: the bundle was run and accepted under this profile."""
+
+    profile: Name
+    digest: Sha256
+    """Of the profile's file, as it was when the bundle was judged."""
+    runtime_identity: Sha256 | None = None
+    options: SessionOptions
+
+
 class FileRow(Table):
     """One file of the bundle."""
 
@@ -106,6 +116,9 @@ class ReleaseDocument(Table):
     manifest_by: Literal["submitter"] = "submitter"
     """Whose word the manifest is: purpose, licence, prohibited uses and export record are told, not measured."""
     options: SessionOptions
+    """Of the first profile."""
+    profiles: Annotated[list[ReleasedProfile], Field(max_length=16)] = []
+    """Every profile that the release holds for; empty in one made before there were several."""
     verdict_seq: Count
     prior: Prior | None
     inclusion: Inclusion | None

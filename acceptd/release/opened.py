@@ -28,7 +28,10 @@ class Verified:
     files: tuple[trust.File, ...]
     manifest: Mapping[str, Any]
     options: Mapping[str, Any]
-    """The accepted session options."""
+    """The session options that were accepted under ``profile``."""
+    profile: str
+    profiles: tuple[str, ...]
+    """Every profile that the release holds for."""
     expires_at: str
     """When the channel statement expires, RFC 3339; open the release again before that."""
     revocations: int

@@ -8,7 +8,7 @@ higher number that points at an older approved digest, so that nobody can replay
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -36,7 +36,15 @@ from acceptd.release.layout import (
     release_path,
     revocation_lock,
 )
-from acceptd.release.model import FileRow, Inclusion, Kind, Prior, ReleaseDocument, SessionOptions
+from acceptd.release.model import (
+    FileRow,
+    Inclusion,
+    Kind,
+    Prior,
+    ReleaseDocument,
+    ReleasedProfile,
+    SessionOptions,
+)
 from acceptd.release.settle import Terms, finish, settle
 from acceptd.release.signers import ReleaseKeys, seal_document
 
@@ -72,6 +80,7 @@ class _Order:
     manifest: dict[str, Any]
     verdict_seq: int
     options: SessionOptions
+    profiles: list[ReleasedProfile]
     reason: str
 
 
@@ -86,20 +95,23 @@ def promote(
     manifest_json: dict[str, Any],
     verdict_seq: int,
     options: Mapping[str, Any] | SessionOptions,
+    profiles: Sequence[Mapping[str, Any]] = (),
     reason: str,
     terms: Terms = _DEFAULT,
 ) -> Release:
     """Make a stored, accepted bundle the current release of a channel; return it when loaders can see it.
 
     ``manifest_json`` is the validated manifest by alias, ``verdict_seq`` the ledger entry that accepted
-    exactly this digest, ``options`` the accepted session options (:class:`SessionOptions`). Promoting the
+    exactly this digest, ``options`` the accepted session options (:class:`SessionOptions`), ``profiles`` every
+    profile that it was accepted under (:class:`ReleasedProfile`). Promoting the
     digest that is current makes no new number. Raises ReleaseError where it is unknown, revoked, not
     accepted or another model's; StateError or LedgerError where the storage fails (the number is burnt then).
     """
     model_id, channel = checked(model_id, channel)
     order = _Order(
-        model_id, channel, "promote", digest, plain(manifest_json), verdict_seq, _options(options), reason
-    )
+        model_id, channel, "promote", digest, plain(manifest_json), verdict_seq, _options(options),
+        _profiles(profiles), reason,
+    )  # fmt: skip
     with revocation_lock(state, shared=True), model_lock(state, model_id):
         settle(state, ledger, keys, model_id, channel, terms)
         book = read_book(ledger)
@@ -164,7 +176,7 @@ def rollback_locked(
     before = channels.verified_release(state, keys, target, target.release_digest)
     order = _Order(
         model_id, channel, "rollback", target.digest, dict(before.manifest), target.verdict_seq,
-        _options(before.options), reason,
+        _options(before.options), _profiles(before.profiles), reason,
     )  # fmt: skip
     return _advance(state, ledger, keys, order, store.verify(state, target.digest), terms)
 
@@ -233,6 +245,7 @@ def _write_release(
         files=[FileRow(path=file.path, sha256=file.sha256, size=file.size) for file in files],
         manifest=order.manifest,
         options=order.options,
+        profiles=order.profiles,
         verdict_seq=order.verdict_seq,
         prior=None if prior is None else Prior(
             number=prior.number, bundle_digest=prior.digest, release_digest=prior.release_digest
@@ -274,7 +287,12 @@ def _accepted(ledger: Ledger, keys: ReleaseKeys, order: _Order) -> None:
     options = order.options
     # An earlier version knew fewer options: what it did not write stays at its default.
     forms = [options.model_dump(mode="json"), options.model_dump(mode="json", exclude_unset=True)]
-    for what, given in {"manifest": [order.manifest], "options": forms}.items():
+    runtimes = [
+        [one.model_dump(mode="json", exclude_unset=unset) for one in order.profiles] for unset in (False, True)
+    ]
+    body.setdefault("profiles_digest", document_digest([]))  # a verdict that speaks of no profiles accepted none
+    judged: dict[str, list[Any]] = {"manifest": [order.manifest], "options": list(forms), "profiles": runtimes}
+    for what, given in judged.items():
         digests = [document_digest(form) for form in given]
         if body.get(f"{what}_digest", digests[0]) not in digests:
             raise ReleaseError(f"{order.digest} was judged with other {what}", remedy=_AUDIT)
@@ -307,6 +325,14 @@ def _options(options: Mapping[str, Any] | SessionOptions) -> SessionOptions:
     if isinstance(found, Trouble):
         raise ReleaseError(f"session options: {f'{found.key}: ' if found.key else ''}{found.message}")
     return found
+
+
+def _profiles(profiles: Sequence[Mapping[str, Any]]) -> list[ReleasedProfile]:
+    found = [first(dict(one), ReleasedProfile) for one in profiles]
+    for one in found:
+        if isinstance(one, Trouble):
+            raise ReleaseError(f"profiles: {f'{one.key}: ' if one.key else ''}{one.message}")
+    return [one for one in found if isinstance(one, ReleasedProfile)]
 
 
 def _released(state: Path, row: Row, *, new: bool) -> Release:

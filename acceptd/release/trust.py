@@ -89,6 +89,8 @@ class ReleaseFacts:
     files: tuple[File, ...]
     manifest: Mapping[str, Any]
     options: Mapping[str, Any]
+    profiles: tuple[Mapping[str, Any], ...]
+    """What each accepted profile means; empty in a release made before there were several."""
     document: Mapping[str, Any]
 
 
@@ -315,6 +317,7 @@ def read_release(payload: bytes) -> ReleaseFacts:
         files=files,
         manifest=reader.table("manifest"),
         options=reader.table("options"),
+        profiles=tuple(_profile(row) for row in (reader.rows("profiles") if "profiles" in document else ())),
         document=document,
     )
     if len({file.path for file in files}) != len(files):
@@ -322,6 +325,14 @@ def read_release(payload: bytes) -> ReleaseFacts:
     if not files or bundle_digest(files) != facts.bundle_digest:
         raise DigestMismatchError("release.json: its files do not give its bundle digest")
     return facts
+
+
+def _profile(row: object) -> Mapping[str, Any]:
+    if not isinstance(row, dict) or not NAME.fullmatch(str(row.get("profile"))):
+        raise MalformedError("release.json: a profile has no name")
+    if not SHA256.fullmatch(str(row.get("digest"))) or not isinstance(row.get("options"), dict):
+        raise MalformedError(f"release.json: profile {row['profile']} has no digest or no session options")
+    return row
 
 
 def _file(row: object) -> File:

@@ -6,7 +6,7 @@ Everything else of this package renders this object; ``check --json`` and ``verd
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from acceptd.evidence import JobRecord, Snapshot, Submission, ValueInfo
@@ -16,6 +16,7 @@ from acceptd.judge.finding import SEVERITY_ORDER, Finding, Judgement
 from acceptd.policy.manifest import Manifest, ValueSpec
 from acceptd.report.declared import declared
 from acceptd.report.graph import graph
+from acceptd.report.profiles import for_team as team_profiles
 
 _EXACT: Final = 2**53 - 1  # RFC 8785 knows no integer beyond; those become decimal strings
 _ROWS: Final = 500
@@ -31,6 +32,7 @@ def document(
     policy_digest: str,
     policy_name: str = "",
     profile: str = "",
+    profiles: Sequence[Mapping[str, Any]] = (),
     contract_digest: str = "",
     timings_ms: Mapping[str, float] | None = None,
     release: Mapping[str, Any] | None = None,
@@ -59,6 +61,7 @@ def document(
         "policy_digest": policy_digest,
         "contract_digest": contract_digest or None,
         "profile": profile,
+        "profiles": [dict(row) for row in profiles],
         "runtime_identity": submission.runtime_identity,
         "runtime": _runtime(submission),
         "runtime_said": _said(submission),
@@ -94,6 +97,7 @@ def for_team(report: Mapping[str, Any]) -> dict[str, Any]:
     jobs = [job for job in report["resources"]["jobs"] if job["kind"] in PUBLIC_JOBS]
     result = {**report, "findings": seen, "withheld_findings": len(withheld)}
     result["resources"] = _resources(jobs)
+    result["profiles"] = team_profiles(report.get("profiles") or [])
     if "difference" in report:
         # What is new beside the current release is for the reviewer, as the findings about it are.
         result["difference"] = {**report["difference"], "models": [], "bundle": None}
@@ -127,6 +131,7 @@ def _job(record: JobRecord) -> dict[str, Any]:
     return {
         "kind": record.kind,
         "model": record.model,
+        "profile": record.profile,
         "ending": record.ending,
         "cause": record.cause,
         "stage": record.stage,
@@ -233,9 +238,15 @@ def _spec(value: ValueSpec) -> dict[str, Any]:
 
 
 def _parity(submission: Submission) -> list[dict[str, Any]]:
-    if submission.statistics is None:
-        return []
-    rows = [row.model_dump() for row in submission.statistics.outputs]
+    several = bool(submission.others)
+    each = [(submission.profile if several else "", submission.statistics)]
+    each += [(one.profile, one.statistics) for one in submission.others]
+    rows = [
+        row.model_dump() | {"profile": profile}
+        for profile, statistics in each
+        if statistics is not None
+        for row in statistics.outputs
+    ]
     rows.sort(
         key=lambda row: (row["comparable"] and not row["exceeding"], row["model"], row["set"], row["output"])
     )

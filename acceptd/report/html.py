@@ -10,6 +10,7 @@ from acceptd.report.difference import independent_section, release_section
 from acceptd.report.escape import markup, milliseconds, shape, size
 from acceptd.report.graph import graph_section
 from acceptd.report.origin import origin
+from acceptd.report.profiles import profiles_section
 from acceptd.report.runtime import runtime_section
 from acceptd.report.style import CONTENT_POLICY, CSS
 from acceptd.report.tables import BAD as _BAD
@@ -25,6 +26,7 @@ def render(report: Mapping[str, Any]) -> str:
     name = report.get("bundle_id") or report.get("submission") or "bundle"
     body = [
         _header(report, name),
+        _section("Profiles", profiles_section(report)),
         _section("Findings", _findings(report)),
         _section("Interface", "".join(_interface(model) for model in report.get("models", []))),
         _section("Operators", "".join(_operators(model) for model in report.get("models", []))),
@@ -139,7 +141,7 @@ def _parity(stats: Sequence[Mapping[str, Any]]) -> str:
             (
                 f"{markup(row['model'])} {_code(row['output'])}",
                 _code(row["set"]),
-                markup(row["against"]),
+                markup(f"{row['against']} under {row['profile']}" if row.get("profile") else row["against"]),
                 _number(row["max_abs"]),
                 _number(row["max_rel"]),
                 f"{_number(row['atol'])} + {_number(row['rtol'])}·|e|",
@@ -160,10 +162,11 @@ def _resources(report: Mapping[str, Any]) -> str:
     stages = _table(
         ("stage", "wall clock"), [(markup(name), _time(took)) for name, took in timings.items()], right=(1,)
     )
+    several = len(report.get("profiles") or []) > 1
     rows = [
         (
             markup(job["kind"]),
-            markup(job["model"]),
+            markup(f"{job['model']} under {job['profile']}" if several and job.get("profile") else job["model"]),
             markup(job["ending"] + (f": {job['cause']}" if job["cause"] else "")),
             _time(job["wall_ms"]),
             _time(job["cpu_ms"]),

@@ -13,6 +13,7 @@ from rich.text import Text
 from acceptd.report.difference import heading, terminal_lines
 from acceptd.report.escape import line, milliseconds, size
 from acceptd.report.origin import terminal_rows
+from acceptd.report.profiles import profile_lines
 from acceptd.report.runtime import runtime_rows
 
 STYLES: Final = {
@@ -120,6 +121,7 @@ def _facts(report: Mapping[str, Any], unicode: bool, every: bool) -> Table:
     total = timings.get("total", sum(timings.values()))
     memory = size(resources.get("peak_memory_bytes", 0))
     rows.append(("cost", f"{milliseconds(total)}, {memory} of memory at most"))
+    rows += profile_lines(report)
     rows += runtime_rows(report, every=every)
     if report.get("difference"):
         rows.append(("compared", heading(report["difference"]).removeprefix("Not compared: ")))

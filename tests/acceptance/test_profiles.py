@@ -136,6 +136,50 @@ def test_the_identity_is_that_of_the_record_and_repeats(place: Desk, good: Path)
     assert other["runtime"]["optimisation"] == "basic"
 
 
+def several(*names: str) -> str:
+    return f"profiles={json.dumps(names)}"
+
+
+def test_each_of_several_profiles_is_run_and_judged(place: Desk, good: Path) -> None:
+    profile(place, "basic", 'optimisation = "basic"\nintra_op_threads = 2\n')
+    report = place.check(good, several("cpu", "basic"))
+    assert report["verdict"] == "accepted", report["findings"]
+    rows = {one["profile"]: one for one in report["profiles"]}
+    assert {name: (one["verdict"], one["required"]) for name, one in rows.items()} == {
+        "cpu": ("accepted", True),
+        "basic": ("accepted", True),
+    }
+    assert rows["cpu"]["runtime_identity"] == report["runtime_identity"]
+    assert rows["basic"]["runtime_identity"] not in {None, report["runtime_identity"]}
+    assert rows["basic"]["runtime"]["optimisation"] == "basic"
+    jobs = report["resources"]["jobs"]
+    for name in rows:  # its own runs, and its own comparison
+        assert [job for job in jobs if job["kind"] == "run" and job["profile"] == name]
+        assert [row for row in report["parity"] if row["profile"] == name and row["against"] == "golden"]
+    assert len([job for job in jobs if job["kind"] in {"inspect", "vectors"}]) == 2  # once for all
+
+
+def test_the_profile_that_fails_is_named_and_an_optional_one_stops_nothing(
+    place: Desk, good: Path, pins: str
+) -> None:
+    lines = [line for line in pins.splitlines() if "libstdc++" not in line]
+    profile(place, "strange", "\n".join(lines))
+    report = place.check(good, several("cpu", "strange"))
+    assert report["verdict"] == "inconclusive"
+    assert {one["profile"]: one["verdict"] for one in report["profiles"]} == {
+        "cpu": "accepted",
+        "strange": "inconclusive",
+    }
+    assert report["reason"].startswith("under profile strange: ")
+    assert {one["profile"] for one in report["findings"] if one["code"] == "runtime/library-mismatch"} == {
+        "strange"
+    }
+    report = place.check(good, several("cpu"), 'optional_profiles=["strange"]')
+    assert report["verdict"] == "accepted", report["findings"]
+    assert not codes(report, "reject", "hold")
+    assert [one["verdict"] for one in report["profiles"]] == ["accepted", "inconclusive"]
+
+
 # -- the commands
 
 

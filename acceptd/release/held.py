@@ -1,0 +1,49 @@
+"""For which runtimes a release holds, and which of them a loader means. Standard library only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from acceptd.errors import MalformedError, ProfileRefusedError
+from acceptd.release.trust import ReleaseFacts
+
+_BEFORE: Final = "cpu"
+"""The profile of a release whose options name none: there was no other then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """One profile that the release holds for, and all of their names."""
+
+    profile: str
+    options: Mapping[str, Any]
+    names: tuple[str, ...]
+
+
+def names(facts: ReleaseFacts) -> tuple[str, ...]:
+    """Return the names of the profiles that a release holds for. Raises MalformedError: one stands twice."""
+    found = tuple(str(one["profile"]) for one in facts.profiles) or (str(facts.options.get("profile", _BEFORE)),)
+    if len(set(found)) != len(found):
+        raise MalformedError("release.json names a profile twice")
+    return found
+
+
+def chosen(facts: ReleaseFacts, wanted: str | None) -> Held:
+    """Return the profile that a loader means: ``wanted``, or the only one there is.
+
+    Raises ProfileRefusedError where the release does not hold for it, or holds for several and none was named.
+    """
+    known = names(facts)
+    place = f"{facts.model_id} number {facts.number}"
+    if wanted is None and len(known) > 1:
+        raise ProfileRefusedError(f"{place} holds for the profiles {', '.join(known)}: say which one runs here")
+    name = known[0] if wanted is None else wanted
+    if name not in known:
+        raise ProfileRefusedError(
+            f"{place} does not hold for the profile {name[:80]!r}; it was accepted under {', '.join(known)}"
+        )
+    if not facts.profiles:
+        return Held(name, facts.options, known)
+    return Held(name, facts.profiles[known.index(name)]["options"], known)

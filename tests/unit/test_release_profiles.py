@@ -1,0 +1,134 @@
+"""For which runtimes a release holds: what is signed, and which of them a loader opens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from acceptd.errors import MalformedError, ProfileRefusedError, ReleaseError
+from acceptd.policy.profile import Profile
+from acceptd.record.canonical import document_digest
+from acceptd.release import trust
+from acceptd.release.history import current_releases, history
+from acceptd.release.model import ReleaseDocument, ReleasedProfile, SessionOptions
+from tests.release_world import MODEL, World, payload_of, repoint, resign
+
+pytestmark = pytest.mark.unit
+
+
+def held(*names: str, **changes: Any) -> list[dict[str, Any]]:
+    rows = []
+    for index, name in enumerate(names):
+        profile = Profile(name=name, optimisation="all" if index == 0 else "basic", **changes)
+        row = ReleasedProfile(profile=name, digest=f"{index}" * 64, options=SessionOptions.of(profile))
+        rows.append(row.model_dump(mode="json"))
+    return rows
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Any:
+    made = World(tmp_path)
+    yield made
+    made.close()
+
+
+def release(world: World, *names: str, version: str = "1.0.0") -> None:
+    rows = held(*names)
+    accepted = world.accepted(version, profiles_digest=document_digest(rows))
+    world.promote(accepted, profiles=rows, options=rows[0]["options"])
+
+
+def rewritten(world: World, number: int, change: Callable[[dict[str, Any]], object]) -> None:
+    """Sign a release anew with a changed payload, and let the channel name it."""
+
+    def change_it(payload: dict[str, Any]) -> None:
+        change(payload)
+
+    resign(world, world.release_file(number), change_it, trust.RELEASE_TYPE)
+    repoint(world, number)
+
+
+def test_a_release_under_two_profiles_opens_by_name_with_that_ones_options(world: World) -> None:
+    release(world, "cpu", "other")
+    opened = {name: world.open(profile=name) for name in ("cpu", "other")}
+    assert opened["cpu"].options["optimisation"] == "all"
+    assert opened["other"].options["optimisation"] == "basic"
+    assert opened["other"].profile == "other"
+    assert opened["other"].profiles == ("cpu", "other")
+
+
+@pytest.mark.parametrize("wanted", [None, "gpu", "", "CPU"])
+def test_a_loader_that_names_no_profile_or_a_foreign_one_is_refused(world: World, wanted: str | None) -> None:
+    release(world, "cpu", "other")
+    with pytest.raises(ProfileRefusedError, match="cpu, other"):
+        world.open(profile=wanted)
+
+
+def test_one_profile_is_the_default_and_an_older_release_holds_for_its_own(world: World) -> None:
+    release(world, "cpu")
+    assert world.open().profile == world.open(profile="cpu").profile == "cpu"
+    with pytest.raises(ProfileRefusedError):
+        world.open(profile="other")
+    old = world.accepted("2.0.0")
+    world.promote(old, options=SessionOptions.of(Profile(name="gpu")))
+    document = payload_of(world.release_file(2))
+    del document["profiles"]  # as it was written before
+    ReleaseDocument.model_validate(document)
+    rewritten(world, 2, lambda payload: payload.pop("profiles"))
+    assert (world.open().profile, world.open().profiles) == ("gpu", ("gpu",))
+    with pytest.raises(ProfileRefusedError):
+        world.open(profile="cpu")
+
+
+def test_a_profile_that_the_verdict_did_not_accept_is_not_promoted(world: World) -> None:
+    rows = held("cpu", "other")
+    for accepted, given in (
+        (world.accepted("1.0.0", profiles_digest=document_digest(rows[:1])), rows),
+        (world.accepted("1.0.1"), rows),  # a verdict that says nothing of profiles
+        (world.accepted("1.0.2", profiles_digest=document_digest(rows)), []),
+        (world.accepted("1.0.3", profiles_digest=document_digest(rows)), held("cpu", "other", intra_op_threads=8)),
+    ):
+        with pytest.raises(ReleaseError, match="other profiles"):
+            world.promote(accepted, profiles=given, options=rows[0]["options"])
+    with pytest.raises(ReleaseError, match="profiles: digest"):
+        world.promote(world.accepted("1.0.4"), profiles=[rows[0] | {"digest": "x"}])
+
+
+def test_a_rollback_holds_for_the_profiles_of_the_older_release(world: World) -> None:
+    release(world, "cpu", "other")
+    release(world, "cpu", version="2.0.0")
+    assert world.open().profiles == ("cpu",)
+    world.rollback()
+    assert world.open(profile="other").profiles == ("cpu", "other")
+    (row,) = current_releases(world.state, world.ledger, world.keys, clock=lambda: world.now)
+    assert row.profiles == ("cpu", "other")
+    lines = history(world.state, world.ledger, world.keys, MODEL, "production")
+    assert [line.profiles for line in lines] == [("cpu", "other"), ("cpu",), ("cpu", "other")]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [{"profile": "cpu"}],
+        [{"profile": "CPU", "digest": "0" * 64, "options": {}}],
+        [{"profile": "cpu", "digest": "0" * 64, "options": []}],
+        [{"profile": "cpu", "digest": "0" * 63, "options": {}}],
+        ["cpu"],
+        {},
+    ],
+)
+def test_signed_profiles_of_another_form_are_malformed(world: World, rows: Any) -> None:
+    release(world, "cpu")
+    rewritten(world, 1, lambda payload: payload.update(profiles=rows))
+    with pytest.raises(MalformedError):
+        world.open()
+
+
+def test_one_profile_twice_is_malformed(world: World) -> None:
+    release(world, "cpu")
+    rewritten(world, 1, lambda payload: payload.update(profiles=payload["profiles"] * 2))
+    with pytest.raises(MalformedError, match="twice"):
+        world.open(profile="cpu")
