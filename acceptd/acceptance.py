@@ -234,7 +234,13 @@ class Acceptance:
             with self._stage("run"):
                 job = partial(self._job, profile=target.profile)
                 execution = Execution(
-                    rules, self.tools, self.hold, shared.manifest, job, inferred=bool(self.inferred)
+                    rules,
+                    self.tools,
+                    self.hold,
+                    shared.manifest,
+                    job,
+                    inferred=bool(self.inferred),
+                    contract=self.contract,
                 )
                 for model in shared.manifest.models:
                     if model.file in shared.facts:

@@ -25,6 +25,10 @@ from acceptd.model_facts import Quantisation as Quantisation
 from acceptd.model_facts import Trip as Trip
 from acceptd.model_facts import TypeUse as TypeUse
 from acceptd.model_facts import ValueInfo as ValueInfo
+from acceptd.performance_facts import ColdPhase as ColdPhase
+from acceptd.performance_facts import HostLoad as HostLoad
+from acceptd.performance_facts import Kernel as Kernel
+from acceptd.performance_facts import Timing as Timing
 from acceptd.prior import Prior as Prior
 from acceptd.prior import Snapshot as Snapshot
 from acceptd.prior import data_digest as data_digest
@@ -244,6 +248,8 @@ FRAMES: dict[str, type[Evidence]] = {
     "schema": Schema,
     "placement": Placement,
     "case": Case,
+    "kernel": Kernel,
+    "timing": Timing,
     "done": Done,
     "note": Note,
 }
@@ -310,6 +316,8 @@ class JobRecord(Evidence):
     schema_: Schema | None = None
     placement: Placement | None = None
     cases: list[Case] = []
+    kernel: Kernel | None = None
+    timing: Timing | None = None
     notes: list[Note] = []
     done: Done | None = None
     wall_s: float = 0.0
@@ -318,6 +326,8 @@ class JobRecord(Evidence):
     baseline_rss_bytes: int = 0
     """The warm parent's resident set: the trusted side's own figure, not the job's."""
     resource_profile: ResourceProfile | None = None
+    host: HostLoad | None = None
+    """The machine while it ran, of jobs that time something."""
     stderr_tail: str = ""
 
 

@@ -12,8 +12,9 @@ from acceptd.cell.blobs import Blob, closing_blob, lent
 from acceptd.cell.compact import InputsOnly, inputs_only
 from acceptd.cell.limits import JobLimits, job_limits
 from acceptd.evidence import Facts, JobRecord, Sealed, Variant, Vectors
-from acceptd.judge import inventory
+from acceptd.judge import inventory, performance
 from acceptd.ordering import RunJob
+from acceptd.policy.contract import Contract
 from acceptd.policy.manifest import Manifest, ModelSpec
 from acceptd.rules import Rules
 from acceptd.tools import Tools
@@ -58,6 +59,7 @@ class Execution:
     manifest: Manifest
     job: RunJob
     inferred: bool
+    contract: Contract | None = None
 
     def run(self, model: ModelSpec, sources: Sources, outputs: Outputs, stack: ExitStack) -> list[JobRecord]:
         """Run one model: as the profile says, and in a fresh process without optimisation.
@@ -75,17 +77,48 @@ class Execution:
         if self.rules.policy.probes.unoptimised and base["sets"]:
             variants.append("unoptimised")
         calls: list[Callable[[], list[JobRecord]]] = []
-        for variant in variants:
-            blob = outputs[model.name, variant] = stack.enter_context(closing_blob(self.tools.temporary))
+
+        def order_of(variant: Variant) -> _Order:
+            blob = stack.enter_context(closing_blob(self.tools.temporary))
             inside = {path: path for path in files}
-            order = _Order(model.name, variant, inside, bool(external), limits, golden.blob, blob)
+            return _Order(model.name, variant, inside, bool(external), limits, golden.blob, blob)
+
+        for variant in variants:
+            order = order_of(variant)
+            outputs[model.name, variant] = order.outputs
             if variant == "":
-                spec = base | {"optimised": True, "repeats": 2, "probes": probes}
+                spec = base | {"optimised": True, "repeats": 2, "probes": probes} | self._timing()
             else:
                 spec = base | {"optimised": False, "repeats": 1, "probes": False}
             calls.append(partial(self._probed, order, spec))
         share = job_share(self.rules, "run", mapped=limits.inner.mapped_bytes)
-        return [record for records in self.hold.side_by_side(share, calls) for record in records]
+        records = [record for records in self.hold.side_by_side(share, calls) for record in records]
+        main = next((one for one in reversed(records) if one.variant == ""), None)
+        if performance.again(main, self.contract, self.rules.policy):
+            records += self._timed_alone(order_of("timed"), base)
+        return records
+
+    def _timing(self) -> dict[str, Any]:
+        """Return what a run's order says of timing: enough to judge by only where the contract has a ceiling."""
+        table = self.rules.policy.performance
+        judged = self.contract is not None and self.contract.ceilings.timed
+        samples, seconds = (
+            (table.judged_samples, table.judged_seconds) if judged else (table.samples, table.seconds)
+        )
+        if self.inferred or (not samples and not judged):
+            return {}
+        # A quarter of the processor time that a run has: timing must not be what brings it to its limit.
+        seconds = min(seconds, self.rules.policy.limits.run_cpu_seconds / 4)
+        ask: dict[str, Any] = {"timing": {"samples": samples, "seconds": seconds, "set": ""}}
+        if self.contract is not None and self.contract.ceilings.p50_kernels is not None:
+            ask["kernel"] = table.kernel_samples
+        return ask
+
+    def _timed_alone(self, order: _Order, base: dict[str, Any]) -> list[JobRecord]:
+        """Time a model once more in a job with the machine to itself, as far as acceptd can see to that."""
+        spec = base | {"optimised": True, "repeats": 2, "probes": False} | self._timing()
+        with self.hold.alone():
+            return [self._once(order, spec)]
 
     def _golden_inputs(self, model: ModelSpec, sources: Sources, stack: ExitStack) -> InputsOnly:
         sets = [one for one in sources.vectors.sets if one.model == model.name] if sources.vectors else []

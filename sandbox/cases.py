@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -43,6 +43,15 @@ class Ports:
     declared_inputs: Sequence[dict[str, Any]]
     declared_outputs: Sequence[dict[str, Any]]
     dims: dict[str, dict[str, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """One golden set as the runtime takes it, to be run again and again; what it gives is dropped."""
+
+    infer: Callable[[], Any]
+    batch: int | None
+    shapes: dict[str, tuple[int, ...]]
 
 
 def match(
@@ -85,6 +94,21 @@ class Runner:
             value.name: self._declared_in.get(value.name, {}).get("shape") or value.shape for value in ports.inputs
         }
         self.first_golden: dict[str, Value] = {}
+        self.first_ms: float | None = None
+        """The first inference of the session, in ms."""
+        self.warm_ms: dict[str, float] = {}
+        """The last repeat of each golden set that ran more than once without an error, in ms."""
+        self.runs_of: dict[str, int] = {}
+        """How often each set was run without an error."""
+
+    def prepared(self, item: dict[str, Any], reader: BlobReader) -> Prepared:
+        """Return a golden set that has run before, ready to be timed. Raises what fetching and feeding raise."""
+        values = [(str(named["name"]), reader.fetch(named["value"])) for named in item["inputs"]]
+        names = [value.name for value in self._ports.inputs]
+        feed, _ = match(values, names, [value.name for value in self._ports.overridables])
+        ready = self._ready(feed)
+        shapes = {name: tuple(value.shape) for name, value in feed.items() if isinstance(value, TensorValue)}
+        return Prepared(lambda: self._infer(ready), self._batch(feed), shapes)
 
     def golden(self, item: dict[str, Any], reader: BlobReader, repeats: int) -> None:
         """Run one golden set ``repeats`` times. Raises RefusedError for memory and output limits."""
@@ -156,11 +180,19 @@ class Runner:
                 raise RefusedError("resources/memory-limit", name, message, stage="case") from error
             case["error"] = text_of(f"{type(error).__name__}: {error}")
         else:
+            self._note_time(name, repeat, case["wall_ms"])
             case["finite"] = all_finite(outputs)
             found += self._check(feed, outputs, in_domain=in_domain)
             if in_domain:
                 case["outputs"] = self._keep(name, outputs, is_probe=is_probe)
         self._send(case | {"problems": found[:MAX_PROBLEMS]})
+
+    def _note_time(self, name: str, repeat: int, wall_ms: float) -> None:
+        self.runs_of[name] = self.runs_of.get(name, 0) + 1
+        if self.first_ms is None:
+            self.first_ms = wall_ms
+        if repeat:
+            self.warm_ms[name] = wall_ms
 
     def _ready(self, feed: dict[str, Value]) -> dict[str, Any]:
         ready = {name: to_runtime(value, as_ort=self._as_ort) for name, value in feed.items()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import time
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -24,9 +25,11 @@ def load(role: str) -> None:
 
     In a job nothing can be imported any more.
     """
+    started = time.perf_counter()
     modules = {kind: importlib.import_module(f"sandbox.{kind}") for kind in ROLES[role]}
     if os.environ.get("ACCEPTD_CELL_TESTING") == "1":
         BODIES["attack"] = importlib.import_module("sandbox.attack").body
     for kind, module in modules.items():
         module.preload()
         BODIES[kind] = module.body
+    importlib.import_module("sandbox.timing").note_libraries(time.perf_counter() - started)

@@ -1,4 +1,4 @@
-"""The ``run`` job: load a model in the design's order, then run golden sets and probes."""
+"""The ``run`` job: load a model in the design's order, run golden sets, time one of them, run probes."""
 
 from __future__ import annotations
 
@@ -17,15 +17,18 @@ from sandbox.load import Load, discover_schema, load_in_order, receipts, schema_
 from sandbox.messages import Channel, encode
 from sandbox.placement import placement
 from sandbox.tensors import ELEMENTS, BlobReader, BlobWriter, TensorValue, nbytes_of, tensor_of
+from sandbox.timing import cold_phases, kernel, timing
 from sandbox.values import UnexpressibleError, from_runtime, to_runtime
 
 
 def body(order: dict[str, Any], channel: Channel, blobs: dict[str, int]) -> dict[str, float]:
-    """Load, describe, run goldens and probes; return the phases in ms.
+    """Load, describe, run goldens, time one of them, run probes; return the phases in ms.
 
     Raises RefusedError: a step of the load order failed, or memory or output limits were met.
     """
     spec = order["spec"]
+    if spec.get("kernel"):
+        channel.send("kernel", kernel(int(spec["kernel"])))  # before a submitted byte is read: nobody can amend it
     started = time.perf_counter()
     load = Load(spec)
     load_in_order(load, channel)
@@ -38,6 +41,10 @@ def body(order: dict[str, Any], channel: Channel, blobs: dict[str, int]) -> dict
     for item in spec.get("sets") or ():
         runner.golden(item, reader, spec.get("repeats", 2) if optimised else 1)
     run = time.perf_counter()
+    if optimised and spec.get("timing"):
+        cold = cold_phases(hash_ms=load.hash_ms, session_ms=load.load_ms, first_ms=runner.first_ms)
+        channel.send("timing", timing(runner, reader, spec.get("sets") or (), spec["timing"], cold))
+    timed = time.perf_counter()
     if optimised and spec.get("probes", False):
         _probe(runner, load)
     ended = time.perf_counter()
@@ -47,7 +54,8 @@ def body(order: dict[str, Any], channel: Channel, blobs: dict[str, int]) -> dict
         "steps": (loaded - started) * 1000 - load.hash_ms - load.load_ms,
         "placement": (placed - loaded) * 1000,
         "goldens": (run - placed) * 1000,
-        "probes": (ended - run) * 1000,
+        "timing": (timed - run) * 1000,
+        "probes": (ended - timed) * 1000,
     }
 
 
@@ -99,7 +107,10 @@ def preload() -> None:
         writer = BlobWriter(blob)
         reference = writer.store(tensor_of(np.zeros((1, 4), np.float32), "float32"))
         golden = {"name": "warm", "inputs": [{"name": "", "value": reference}]}
-        runner.golden(golden, BlobReader(blob), 1)
+        runner.golden(golden, BlobReader(blob), 2)
+        cold = cold_phases(hash_ms=0.0, session_ms=0.0, first_ms=runner.first_ms)
+        timing(runner, BlobReader(blob), [golden], {"samples": 2, "seconds": 1.0}, cold)
+        kernel(1)
         _probe(runner, load)
     finally:
         os.close(blob)

@@ -37,6 +37,7 @@ GROUPS = {
     "parity": "Outputs against expected values",
     "behaviour": "Repeats, optimisation, probes",
     "placement": "Execution providers",
+    "performance": "Speed",
     "target": "The target runtime",
     "runtime": "The runtime and its libraries",
 }

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from acceptd.cell import cgroup, launcher, syscalls
+from acceptd.cell import cgroup, host, launcher, syscalls
 from acceptd.cell.collected import OWN_WALLS, Collected, profile_of, with_own
 from acceptd.cell.limits import JobLimits, Observed, classify
 from acceptd.cell.protocol import Frame, Reader
@@ -262,6 +262,7 @@ class Cell:
                 end(pidfd)
                 cause = "a mandatory wall is missing"
                 return JobRecord(kind=kind, ending="unavailable", cause=cause, message=note)
+            before = host.read() if order["spec"].get("timing") else None
             _send_order(ours, order)
 
             def take(frame: Frame) -> None:
@@ -284,7 +285,13 @@ class Cell:
                 seen.killed_for = "memory"
             record = self._record(kind, seen, reader, collected, limits)
             walls = with_own(record.walls, self._area is not None, note)
-            update = {"baseline_rss_bytes": parent.parent.resident, "walls": walls, "parent": parent.number}
+            update: dict[str, Any] = {
+                "baseline_rss_bytes": parent.parent.resident,
+                "walls": walls,
+                "parent": parent.number,
+            }
+            if before is not None:
+                update["host"] = host.between(before, host.read())
             record = record.model_copy(update=update)
             states = record.walls.states if record.walls is not None else {}
             if (

@@ -12,6 +12,7 @@ from acceptd.evidence import (
     Check,
     Done,
     Facts,
+    Kernel,
     ManifestFrame,
     Note,
     Placement,
@@ -20,6 +21,7 @@ from acceptd.evidence import (
     Schema,
     Step,
     Structure,
+    Timing,
     Vectors,
     Walls,
     Wire,
@@ -43,6 +45,8 @@ class Collected:
         Vectors: "vectors",
         Schema: "schema_",
         Placement: "placement",
+        Kernel: "kernel",
+        Timing: "timing",
         Done: "done",
     }
 

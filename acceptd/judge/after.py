@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from acceptd.evidence import JobRecord, Submission
-from acceptd.judge import behaviour, parity, placement, resources
+from acceptd.judge import behaviour, parity, performance, placement, resources
 from acceptd.judge import schema as interfaces
 from acceptd.judge.finding import Finding
 from acceptd.judge.jobs import Jobs, ending, place
@@ -44,6 +44,7 @@ def after_run(
             yield from behaviour.cases(manifest, model, plain, vectors)
         if submission.sealed is not None:
             yield from resources.ceilings(model, record, facts.get(model.name), submission.sealed, contract)
+        yield from performance.ceilings(model, jobs, contract, policy)
     if submission.statistics is not None:
         statistics = submission.statistics
         for problem in statistics.problems:

@@ -17,6 +17,7 @@ from acceptd.judge.catalogue import (
     facts,
     outcome,
     payload,
+    performance,
     reasons_facts,
     reasons_files,
     reasons_model,
@@ -47,10 +48,11 @@ _BARE: Final[Table] = (
     | run.TABLE
     | runtime.TABLE
     | outcome.TABLE
+    | performance.TABLE
 )
 REASONS: Final[reasons_files.Reasons] = (
     reasons_files.TABLE | reasons_model.TABLE | reasons_facts.TABLE | reasons_run.TABLE | reasons_record.TABLE
-)
+) | performance.REASONS
 """Reason and references by code: every code has its line in one of the tables ``catalogue/reasons_*.py``."""
 
 
@@ -75,6 +77,7 @@ TRUSTED_GROUPS: Final = frozenset(
         "license",
         "difference",
         "parity",
+        "performance",
         "placement",
         "runtime",
         "target",

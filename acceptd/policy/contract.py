@@ -13,14 +13,40 @@ from pydantic import Field
 from acceptd.policy.manifest import DimBounds, InputSpec, OutputSpec, Table
 from acceptd.policy.names import ModelId, Name, Sha256
 
+Bound = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
 
 class Ceilings(Table):
-    """Upper bounds; milliseconds and bytes."""
+    """Upper bounds; milliseconds and bytes.
 
-    load_ms: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
-    run_ms: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    ``load_ms`` is creating the session, ``first_run_ms`` its first inference, ``run_ms`` the slowest golden set at
+    its best run; ``p50_ms``, ``p95_ms`` and ``p99_ms`` are the warm runs of the set with the most bytes of input,
+    ``p50_kernels`` their median as a multiple of the calibration kernel's on the same machine.
+    """
+
+    load_ms: Bound | None = None
+    first_run_ms: Bound | None = None
+    run_ms: Bound | None = None
+    p50_ms: Bound | None = None
+    p95_ms: Bound | None = None
+    p99_ms: Bound | None = None
+    p50_kernels: Bound | None = None
     peak_memory_bytes: Annotated[int, Field(gt=0)] | None = None
     model_bytes: Annotated[int, Field(gt=0)] | None = None
+
+    @property
+    def timed(self) -> bool:
+        """Whether any ceiling speaks of time, so that the run is timed long enough to judge it."""
+        bounds = (
+            self.load_ms,
+            self.first_run_ms,
+            self.run_ms,
+            self.p50_ms,
+            self.p95_ms,
+            self.p99_ms,
+            self.p50_kernels,
+        )
+        return any(bound is not None for bound in bounds)
 
 
 class ContractModel(Table):

@@ -13,6 +13,8 @@ from acceptd.policy.names import Name
 from acceptd.policy.operators import OperatorLimit as OperatorLimit
 from acceptd.policy.operators import OperatorsTable as OperatorsTable
 from acceptd.policy.operators import OpsetTable as OpsetTable
+from acceptd.policy.performance import PerformanceTable as PerformanceTable
+from acceptd.policy.performance import PlacementTable as PlacementTable
 from acceptd.policy.tolerance import foreign
 
 KINDS = ("values", "logits", "probabilities", "embedding", "boxes", "sequence", "audio")
@@ -196,6 +198,8 @@ class Policy(Table):
     opsets: OpsetTable = OpsetTable()
     parity: ParityTable = ParityTable()
     probes: ProbesTable = ProbesTable()
+    performance: PerformanceTable = PerformanceTable()
+    placement: PlacementTable = PlacementTable()
     contracts: ContractsTable = ContractsTable()
     export: ExportTable = ExportTable()
     licenses: LicensesTable = LicensesTable()

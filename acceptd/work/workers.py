@@ -8,8 +8,9 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from acceptd.errors import GivenUpError
@@ -56,6 +57,17 @@ class Hold:
     def fit(self, share: Share) -> bool:
         """Make the lease as large as ``share``, without waiting; False where that does not fit now."""
         return self._workers.resize(self._lease, share)
+
+    @contextmanager
+    def alone(self) -> Iterator[bool]:
+        """Hold every core for a while, so that no other submission begins; False where others hold some now."""
+        share = self._lease.share
+        got = self._workers.widen(self._lease)
+        try:
+            yield got
+        finally:
+            if got:
+                self._workers.resize(self._lease, share)
 
     def finish(self) -> None:
         """Give the lease back before the work ends: no job comes any more, what is left is recording."""
@@ -269,6 +281,12 @@ class Workers:
             done = self._admission.resize(lease, share)
             self._assign()
             return done
+
+    def widen(self, lease: Lease) -> bool:
+        """Give a lease all cores of the machine where that fits now."""
+        with self._condition:
+            wide = Share(self._admission.budget.capacity.cores, lease.share.memory)
+            return lease.state == "held" and self._admission.resize(lease, wide)
 
     def release(self, lease: Lease) -> Reason:
         """Everything of it is dead: the budget is free again. What was released before stays so."""

@@ -215,7 +215,7 @@ def test_every_code_has_meaning_remedy_and_a_known_group() -> None:
     groups = {
         "seal", "archive", "manifest", "wire", "structure", "operator", "external-data", "schema", "vectors",
         "load", "run", "resources", "sandbox", "parity", "behaviour", "placement", "contract", "policy", "cell",
-        "runtime", "target",
+        "runtime", "target", "performance",
         "export", "license", "difference", "cost", "quantization", "payload",
     }  # fmt: skip
     for code, known in CODES.items():

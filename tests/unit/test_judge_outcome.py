@@ -239,8 +239,6 @@ def test_a_model_that_only_runs_optimised_is_told() -> None:
 @pytest.mark.parametrize(
     ("ceiling", "value", "code"),
     [
-        ("load_ms", 1.0, "resources/load-ceiling"),
-        ("run_ms", 0.5, "resources/run-ceiling"),
         ("peak_memory_bytes", 1, "resources/memory-ceiling"),
         ("model_bytes", 308, "resources/size-ceiling"),
     ],
