@@ -33,6 +33,8 @@ from acceptd.prior import Prior as Prior
 from acceptd.prior import Snapshot as Snapshot
 from acceptd.prior import data_digest as data_digest
 from acceptd.prior import pruned as pruned
+from acceptd.probe_facts import LeftOut as LeftOut
+from acceptd.probe_facts import Probed as Probed
 from acceptd.profile_facts import UnderProfile as UnderProfile
 from acceptd.runtime.identity import RuntimeRecord
 from acceptd.statistics_facts import OutputStats as OutputStats
@@ -250,6 +252,7 @@ FRAMES: dict[str, type[Evidence]] = {
     "case": Case,
     "kernel": Kernel,
     "timing": Timing,
+    "probed": Probed,
     "done": Done,
     "note": Note,
 }
@@ -318,6 +321,7 @@ class JobRecord(Evidence):
     cases: list[Case] = []
     kernel: Kernel | None = None
     timing: Timing | None = None
+    probed: list[Probed] = []
     notes: list[Note] = []
     done: Done | None = None
     wall_s: float = 0.0

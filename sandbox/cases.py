@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sandbox import probes
+from sandbox.draws import Probe
 from sandbox.interface import RuntimeValue, bind_dims
 from sandbox.messages import Channel, RefusedError, clip, text_of
 from sandbox.session import is_memory_error
@@ -127,11 +127,33 @@ class Runner:
         for repeat in range(repeats):
             self._run(name, repeat, feed, problems)
 
-    def probe(self, probe: probes.Probe) -> None:
-        """Run one probe. Its outputs are kept only inside the declared domain."""
+    def probe(self, probe: Probe, repeats: int = 1) -> list[Value] | None:
+        """Run one probe ``repeats`` times; return its outputs, None where it failed.
+
+        Outputs are kept only inside the declared domain.
+        """
+        feed = self._feed(probe.feeds)
+        found: list[Value] | None = None
+        for repeat in range(repeats):
+            found = self._run(probe.name, repeat, feed, [], in_domain=probe.in_domain, is_probe=True)
+        return found
+
+    def infer(self, feeds: dict[str, Any]) -> list[Value] | None:
+        """Return the outputs for arrays of all inputs without a word about them; None where it failed."""
+        try:
+            results = self._infer(self._ready(self._feed(feeds)))
+            return [from_runtime(got, port.type) for got, port in zip(results, self._ports.outputs, strict=True)]
+        except Exception:  # noqa: BLE001 - onnxruntime raises a type of its own for each status
+            return None
+
+    def _feed(self, feeds: dict[str, Any]) -> dict[str, Value]:
         types = {value.name: value.type.dtype for value in self._ports.inputs}
-        feed: dict[str, Value] = {name: tensor_of(array, types[name]) for name, array in probe.feeds.items()}
-        self._run(probe.name, 0, feed, [], in_domain=probe.in_domain, is_probe=True)
+        return {name: tensor_of(array, types[name]) for name, array in feeds.items()}
+
+    @property
+    def kept_bytes(self) -> int:
+        """Bytes of outputs that are kept so far."""
+        return self._writer.offset
 
     def golden_arrays(self) -> dict[str, Any]:
         """Return the tensors of the first golden set as arrays, by input name."""
@@ -157,9 +179,10 @@ class Runner:
         *,
         in_domain: bool = True,
         is_probe: bool = False,
-    ) -> None:
+    ) -> list[Value] | None:
         case = _case(name, repeat) | {"in_domain": in_domain, "batch": self._batch(feed)}
         found = list(problems)
+        outputs: list[Value] | None = None
         try:
             ready = self._ready(feed)
             wall, cpu = time.perf_counter(), time.process_time()
@@ -186,6 +209,7 @@ class Runner:
             if in_domain:
                 case["outputs"] = self._keep(name, outputs, is_probe=is_probe)
         self._send(case | {"problems": found[:MAX_PROBLEMS]})
+        return outputs
 
     def _note_time(self, name: str, repeat: int, wall_ms: float) -> None:
         self.runs_of[name] = self.runs_of.get(name, 0) + 1

@@ -38,7 +38,10 @@ TYPES: Final[dict[str, tuple[str, ...]]] = {
     "inspect": ("walls", "wire", "facts", "structure", "checker", "shapes", "done"),
     "assets": ("walls", "assets", "done"),
     "vectors": ("walls", "vectors", "done"),
-    "run": ("walls", "kernel*", "step*", "schema", "step*", "placement", "case*", "timing*", "case*", "done"),
+    "run": (
+        *("walls", "kernel*", "step*", "schema", "step*", "placement"),
+        *("case*", "timing*", "case*", "probed*", "case*", "probed*", "done"),
+    ),
     "attack": ("walls", "note*", "done"),
 }
 """Grammar of each job kind: frame types in order; ``*`` repeats zero or more times. ``refused``

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sandbox import probes, session
+from sandbox import probing, session
 from sandbox.cases import Ports, Runner
 from sandbox.interface import RuntimeType
 from sandbox.load import Load, discover_schema, load_in_order, receipts, schema_frame
@@ -46,7 +46,7 @@ def body(order: dict[str, Any], channel: Channel, blobs: dict[str, int]) -> dict
         channel.send("timing", timing(runner, reader, spec.get("sets") or (), spec["timing"], cold))
     timed = time.perf_counter()
     if optimised and spec.get("probes", False):
-        _probe(runner, load)
+        probing.probe(runner, load, channel)
     ended = time.perf_counter()
     return {
         "hash": load.hash_ms,
@@ -63,20 +63,6 @@ def _runner(load: Load, blobs: dict[str, int], channel: Channel) -> Runner:
     declared = load.declared
     ports = Ports(load.inputs, load.overridables, load.outputs, declared["inputs"], declared["outputs"], load.dims)
     return Runner(load.session, ports, BlobWriter(blobs["outputs"]), channel)
-
-
-def _probe(runner: Runner, load: Load) -> None:
-    found = probes.ports(load.inputs, load.declared["inputs"], runner.golden_arrays())
-    if found is None:
-        return
-    spec = load.spec
-    planned = probes.plan(
-        found, load.dims, seed=str(spec.get("seed", "")), max_elements=spec.get("max_elements", 0)
-    )
-    inside_only = spec.get("probes") == "inside"
-    for probe in planned:
-        if probe.in_domain or not inside_only:
-            runner.probe(probe)
 
 
 class _Nowhere:
@@ -96,10 +82,12 @@ def preload() -> None:
     then exists once, in pages that all jobs share.
     """
     hashlib.sha256(b"").hexdigest()
-    load = Load({"seed": "1", "max_elements": 1000, "sha256": ""}, dims={"n": {"min": 1, "max": 2}})
+    spec = {"seed": "1", "max_elements": 1000, "sha256": "", "probes": "all", "draws": 8, "probe_seconds": 10.0}
+    load = Load(spec | {"near_ties": 2, "quantised": True}, dims={"n": {"min": 1, "max": 2}})
     load.session = session.preload()
     declared = {"name": "x", "dtype": "float32", "shape": ["n", 4], "range": [0.0, 1.0]}
     load.declared["inputs"] = [declared]
+    load.declared["outputs"] = [{"name": "p", "dtype": "float32", "shape": ["n", 3], "kind": "probabilities"}]
     discover_schema(load)
     blob = os.memfd_create("warm")
     try:
@@ -111,7 +99,7 @@ def preload() -> None:
         cold = cold_phases(hash_ms=0.0, session_ms=0.0, first_ms=runner.first_ms)
         timing(runner, BlobReader(blob), [golden], {"samples": 2, "seconds": 1.0}, cold)
         kernel(1)
-        _probe(runner, load)
+        probing.probe(runner, load, _Nowhere())
     finally:
         os.close(blob)
     placement(load.session)

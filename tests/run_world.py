@@ -105,6 +105,9 @@ def spec_of(root: Path, raw: bytes, **changes: Any) -> dict[str, Any]:
         "repeats": 2,
         "probes": False,
         "max_elements": 100_000,
+        "draws": 64,
+        "near_ties": 2,
+        "probe_seconds": 600.0,
         "seed": "00ff",
     }
     return spec | changes

@@ -16,6 +16,7 @@ from acceptd.evidence import (
     ManifestFrame,
     Note,
     Placement,
+    Probed,
     Refused,
     ResourceProfile,
     Schema,
@@ -34,7 +35,7 @@ OWN_WALLS: Final = frozenset({"memory_cgroup", "separate_uid"})
 class Collected:
     """Accepted frames of one job, sorted into the fields of a JobRecord."""
 
-    _LISTS: Final = {Step: "steps", Case: "cases", Note: "notes"}
+    _LISTS: Final = {Step: "steps", Case: "cases", Probed: "probed", Note: "notes"}
     _SINGLE: Final = {
         Walls: "walls",
         Refused: "refused",

@@ -25,6 +25,7 @@ Bytes = Annotated[int, Field(ge=1, le=1 << 50)]
 Number = Annotated[int, Field(ge=0, le=1 << 50)]
 License = Annotated[str, Field(max_length=256), AfterValidator(valid_entry)]
 Severity = Literal["reject", "hold", "warn", "info"]
+ProbeSeconds = Annotated[float, Field(ge=0, le=3600, allow_inf_nan=False)]
 Wall = Literal[
     "namespaces",
     "root",
@@ -142,10 +143,19 @@ class ParityTable(Table):
 
 
 class ProbesTable(Table):
-    """Whether probes are run, and how large a tensor a probe may build."""
+    """Whether probes are run, how many, how large, and how long."""
 
     enabled: bool = True
     max_elements: Number = 4_000_000
+    draws: Annotated[int, Field(ge=0, le=4096)] = 64
+    """Random inputs inside the declared ranges."""
+    near_ties: Annotated[int, Field(ge=0, le=16)] = 2
+    """Points between two classes that are searched for."""
+    seconds: ProbeSeconds = 1.0
+    """Wall clock of everything beyond the bounds of the declared domain."""
+    relations: bool = True
+    """Whether rows, batches, threads and calls at once are held against each other in the second process."""
+    relations_seconds: ProbeSeconds = 1.0
     unoptimised: bool = True
     """Whether a second, fresh process runs the goldens without graph optimisation."""
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sandbox.interface import RuntimeValue, parse
-from sandbox.probes import Probe, plan, ports, stretch
+from sandbox.probes import Planner, Probe, plan, ports, stretch
 
 pytestmark = pytest.mark.unit
 
@@ -41,8 +41,7 @@ def test_declared_range_and_dims_make_probes_inside_the_domain() -> None:
     probes = made([value("features")], [FEATURES], BATCH)
     inside = [name for name, probe in probes.items() if probe.in_domain]
     assert inside == [
-        "probe:ones", "probe:low", "probe:high", "probe:mid", "probe:random-0", "probe:random-1",
-        "probe:dim-min:batch", "probe:dim-max:batch",
+        "probe:ones", "probe:low", "probe:high", "probe:mid", "probe:dim-min:batch", "probe:dim-max:batch",
     ]  # fmt: skip
     assert (probes["probe:low"].feeds["features"] == 0.25).all()
     assert (probes["probe:mid"].feeds["features"] == 0.625).all()
@@ -57,8 +56,8 @@ def test_what_is_outside_comes_last_and_is_marked() -> None:
     probes = list(made([value("features")], [FEATURES], BATCH).values())
     outside = [probe.name for probe in probes if not probe.in_domain]
     assert outside == [
-        "probe:zeros", "probe:dim-zero:batch", "probe:dim-over:batch", "probe:nan", "probe:inf",
-        "probe:float-max", "probe:float-lowest",
+        "probe:zeros", "probe:subnormal", "probe:dim-zero:batch", "probe:dim-over:batch", "probe:below",
+        "probe:above", "probe:nan", "probe:inf", "probe:minus-inf", "probe:float-max", "probe:float-lowest",
     ]  # fmt: skip
     assert [probe.in_domain for probe in probes] == sorted((probe.in_domain for probe in probes), reverse=True)
     by_name = {probe.name: probe for probe in probes}
@@ -137,7 +136,8 @@ def test_a_range_without_a_whole_number_makes_no_integer_probe() -> None:
 
 def test_integers_get_no_nan() -> None:
     probes = made([value("x", "tensor(int32)", (3,))], [], {})
-    assert list(probes) == ["probe:zeros", "probe:ones"]
+    assert list(probes) == ["probe:zeros", "probe:ones", "probe:int-min", "probe:int-max"]
+    assert probes["probe:int-min"].feeds["x"].tolist() == [-(2**31)] * 3
 
 
 @pytest.mark.parametrize(
@@ -159,9 +159,9 @@ def test_an_input_that_is_no_tensor_means_no_probes(spelling: str) -> None:
     assert ports([value("x", spelling)], [], {}) is None
 
 
-def test_a_string_input_is_held_or_nothing_is_probed() -> None:
+def test_a_string_input_is_held_at_its_golden_or_nothing_is_inside_the_domain() -> None:
     inputs = [value("x", "tensor(string)", (1,)), value("features")]
-    assert made(inputs, [FEATURES], BATCH) == {}
+    assert not any(probe.in_domain for probe in made(inputs, [FEATURES], BATCH).values())
     golden = {"x": np.array(["a"], object), "features": np.ones((1, 4), np.float32)}
     assert made(inputs, [FEATURES], BATCH, golden)["probe:low"].feeds["x"].tolist() == ["a"]
 
@@ -170,15 +170,53 @@ def test_no_inputs_no_probes() -> None:
     assert list(plan([], {}, seed="0", max_elements=10)) == []
 
 
-def test_the_seed_decides_the_random_probes() -> None:
-    def drawn(seed: str) -> list[float]:
-        probe = made([value("features")], [FEATURES], BATCH, seed=seed)["probe:random-0"]
+def test_the_seed_decides_what_is_random_and_no_probe_changes_another() -> None:
+    def filled(seed: str, **changes: Any) -> list[float]:
+        probe = made([value("features")], [FEATURES], BATCH, seed=seed, **changes)["probe:dim-min:batch"]
         return list(probe.feeds["features"].ravel().tolist())
 
-    assert drawn("01") == drawn("01")
-    assert drawn("01") != drawn("02")
-    both = made([value("features")], [FEATURES], BATCH)
-    assert (both["probe:random-0"].feeds["features"] != both["probe:random-1"].feeds["features"]).any()
+    assert filled("01") == filled("01")
+    assert filled("01") != filled("02")
+    assert filled("01") == filled("01", max_elements=31 * 4), "without the largest batch, the same smallest one"
+
+
+def test_strings_are_probed_with_empty_long_and_odd_text() -> None:
+    inputs = [value("x", "tensor(string)", (3,))]
+    probes = made(inputs, [], {})
+    assert probes["probe:text-empty"].feeds["x"].tolist() == [""] * 3
+    assert [len(text) for text in probes["probe:text-long"].feeds["x"]] == [1 << 16, 1, 1]
+    odd = probes["probe:text-unicode"].feeds["x"]
+    assert len(set(odd.tolist())) == 3
+    assert not any("\0" in text or any("\ud800" <= char <= "\udfff" for char in text) for text in odd)
+
+
+def test_a_range_that_ends_at_the_types_own_ends_leaves_nothing_beyond() -> None:
+    declared = [{"name": "x", "dtype": "uint8", "shape": [256], "range": [0, 255]}]
+    probes = made([value("x", "tensor(uint8)", (256,))], declared, {})
+    assert not {"probe:below", "probe:above", "probe:int-min", "probe:int-max"} & set(probes)
+    assert probes["probe:codes"].feeds["x"].tolist() == list(range(256))
+    assert probes["probe:codes"].in_domain
+
+
+def test_steps_of_a_quantised_model_lie_on_codes_and_halfway() -> None:
+    declared = [{"name": "x", "dtype": "float32", "shape": [256], "range": [-2.0, 3.1]}]
+    found = ports([value("x", shape=(256,))], declared, {})
+    assert found is not None
+    planner = Planner(found, {}, seed="1", max_elements=1000)
+    plain = {probe.name for probe in planner.values()}
+    probes = {probe.name: probe for probe in planner.values(quantised=True)}
+    assert set(probes) - plain == {"probe:steps", "probe:half-steps"}
+    codes = (probes["probe:steps"].feeds["x"].astype(np.float64) + 2) / 0.02
+    assert np.abs(codes - np.arange(256)).max() < 1e-4
+    halves = (probes["probe:half-steps"].feeds["x"][:-1].astype(np.float64) + 2) / 0.02
+    assert np.abs(halves - np.arange(255) - 0.5).max() < 1e-4
+
+
+def test_a_least_size_above_one_is_probed_below() -> None:
+    declared = [{"name": "x", "dtype": "float32", "shape": ["n"], "range": [0, 1]}]
+    probes = made([value("x", shape=("n",))], declared, {"n": {"min": 4, "max": 9}})
+    assert probes["probe:dim-under:n"].feeds["x"].shape == (3,)
+    assert not probes["probe:dim-under:n"].in_domain
 
 
 def test_stretching_an_empty_golden_is_not_possible() -> None:
