@@ -1,6 +1,9 @@
 # Two commands on a fresh machine: `make demo` and `make test`. Everything else is below.
 PY := .venv/bin/python
 STATE ?=
+# As many tests side by side as there are cores; a file's tests stay together, in order, in one process.
+WORKERS ?= logical
+BESIDE := -n $(WORKERS) --maxprocesses 8 --dist loadfile
 TESTS_FAST := tests/unit tests/property
 TESTS_REST := tests/cell tests/hostile tests/acceptance tests/crash
 
@@ -16,15 +19,15 @@ demo: setup  ## the main job, through a running daemon and real drops
 	@$(PY) -m examples.demo $(if $(STATE),--state $(STATE))
 
 test: setup  ## every layer, fast ones first; the cell's layer again as an ordinary user when started by root
-	$(PY) -m pytest -q $(TESTS_FAST)
-	$(PY) -m pytest -q $(TESTS_REST)
-	@sh tools/as_user.sh tests/cell
+	$(PY) -m pytest -q $(BESIDE) $(TESTS_FAST)
+	$(PY) -m pytest -q $(BESIDE) $(TESTS_REST)
+	@sh tools/as_user.sh $(BESIDE) tests/cell
 
 test-fast: setup  ## unit and property tests only
-	$(PY) -m pytest -q $(TESTS_FAST)
+	$(PY) -m pytest -q $(BESIDE) $(TESTS_FAST)
 
 test-user: setup  ## the cell's layer as an ordinary user
-	@sh tools/as_user.sh tests/cell
+	@sh tools/as_user.sh $(BESIDE) tests/cell
 
 soak-cell: setup  ## 1,000 jobs in one cell, a third of them crashing, hanging or bombing: nothing may be left
 	$(PY) -m tests.cell.soak 1000

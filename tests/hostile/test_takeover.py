@@ -90,6 +90,7 @@ def body(order, channel, blobs): return _honest(order, _Lying(channel), blobs)
     "speaks for the host": (
         "run.py",
         """
+from sandbox.messages import RefusedError
 def body(order, channel, blobs):
     raise RefusedError('cell/unavailable', 'host', 'the host is broken, not me', stage='run')
 """,
