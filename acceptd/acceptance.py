@@ -20,6 +20,7 @@ from acceptd.compare import pairing
 from acceptd.errors import CellUnavailableError, InternalError, SealError
 from acceptd.evidence import (
     Facts,
+    HeldOut,
     JobRecord,
     Prior,
     Problem,
@@ -33,8 +34,10 @@ from acceptd.evidence import (
 )
 from acceptd.examination import Examination
 from acceptd.execution import Execution, Sources
+from acceptd.heldout.stage import Agreed, Bundle, Keeper, Stage
 from acceptd.judge import infer, inventory
 from acceptd.judge.finding import Judgement
+from acceptd.judge.heldout import due
 from acceptd.judge.jobs import Jobs
 from acceptd.judge.profiles import Target, judge_all, runnable
 from acceptd.policy import manifest as manifests
@@ -116,6 +119,11 @@ class Acceptance:
     find_prior: Callable[[str, str], Prior] = lambda _model_id, _digest: NO_LEDGER
     """Model id and bundle digest to the current release that the submission is compared with."""
     prior: Prior | None = None
+    keeper: Keeper | None = None
+    """Of held-out vectors. None: there are none here, as in a local check."""
+    heldout: HeldOut | None = None
+    facts: dict[str, Facts] = field(default_factory=dict)
+    """By model file."""
 
     def __post_init__(self) -> None:
         self.team = self.drop.team
@@ -136,12 +144,31 @@ class Acceptance:
                 self._unavailable(error)
         with self._stage("judge"):
             submission = self._submission(sealed, failure)
-            judgement = judge_all(
-                self.manifest, self.contract, self.rules.policy, submission, utc_now(), self.rules.targets
-            )
+            judgement = self._judged(submission)
+        if sealed is not None and due(self.contract, submission, judgement):
+            with self._stage("heldout"):
+                submission, judgement = self._held_out(sealed)
         return Outcome(
             submission, self.manifest, self.contract, self.contract_digest, judgement, dict(self.timings_ms)
         )
+
+    def _judged(self, submission: Submission) -> Judgement:
+        rules = self.rules
+        return judge_all(self.manifest, self.contract, rules.policy, submission, utc_now(), rules.targets)
+
+    def _held_out(self, sealed: Sealed) -> tuple[Submission, Judgement]:
+        """Evaluate what the contract holds out, now that all else passed; the time it takes says nothing."""
+        assert self.manifest is not None
+        assert self.contract is not None
+        known = sum(job.wall_s for job in self.jobs if job.kind == "run")
+        bundle = Bundle(f"{self.drop.id}/{BUNDLE}", self.manifest, sealed, self.facts, known)
+        agreed = Agreed(self.contract, self.contract_digest, self.keeper)
+        stage = Stage(self.rules, self.tools, self.hold, bundle, agreed)
+        self.heldout = stage.run()
+        submission = self._submission(sealed, None)
+        judgement = self._judged(submission)
+        stage.fill()
+        return submission, judgement.model_copy(update={"judged_at": utc_now()})
 
     # -- seal ---------------------------------------------------------------------------------------
 
@@ -217,6 +244,7 @@ class Acceptance:
         with self._stage("difference"):
             self.prior = self.find_prior(manifest.bundle.id, sealed.digest)
         known = self._submission(sealed, None)
+        self.facts = facts
         vectors_facts = next((job.vectors for job in self.jobs if job.vectors is not None), None)
         shared = _Shared(sealed, manifest, taken, facts, vectors_facts, inputs, expected)
         for target in list(runnable(manifest, self.contract, self.rules.policy, known, self.rules.targets)):
@@ -386,6 +414,7 @@ class Acceptance:
             runtimes=own.runtimes,
             runtime_problem=own.runtime_problem,
             others=[self.under[name] for name in others if name in self.under],
+            heldout=self.heldout,
         )
 
     @contextmanager

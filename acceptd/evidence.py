@@ -37,6 +37,9 @@ from acceptd.probe_facts import LeftOut as LeftOut
 from acceptd.probe_facts import Probed as Probed
 from acceptd.profile_facts import UnderProfile as UnderProfile
 from acceptd.runtime.identity import RuntimeRecord
+from acceptd.sealed_facts import BundleFile as BundleFile
+from acceptd.sealed_facts import Sealed as Sealed
+from acceptd.sealed_facts import SealFailure as SealFailure
 from acceptd.statistics_facts import OutputStats as OutputStats
 from acceptd.statistics_facts import Statistics as Statistics
 from acceptd.structure_facts import SelectionPlace as SelectionPlace
@@ -335,34 +338,21 @@ class JobRecord(Evidence):
     stderr_tail: str = ""
 
 
-class BundleFile(Evidence):
-    """One sealed file. ``native`` is what its first bytes make of it for an operating system's loader.
+class HeldOut(Evidence):
+    """What became of the contract's held-out vectors. Jobs and statistics lie here and nowhere else.
 
-    ``holes`` are its bytes that nobody had written when it was dropped. Neither is in the digest.
+    ``run``: evaluated, as evaluation ``number`` of this contract version; ``spent``: none was left; ``refused``:
+    ``reason`` kept it from being started; ``local``: judged where there are none. ``names`` gives sets their own.
     """
 
-    path: str
-    sha256: str
-    size: int
-    native: Literal["", "elf", "pe", "mach-o"] = ""
-    holes: int = 0
-
-
-class Sealed(Evidence):
-    """A sealed bundle: the inventory in canonical order, and its digest."""
-
-    digest: str
-    files: list[BundleFile]
-    total_bytes: int
-    origin: Literal["directory", "zip", "tar", "tar.gz"] = "directory"
-
-
-class SealFailure(Evidence):
-    """Why a drop could not be sealed."""
-
-    code: str
-    where: str
-    message: str
+    status: Literal["run", "spent", "refused", "local"]
+    reason: Text = ""
+    number: Count = 0
+    nonce: str = ""
+    """Random: no digest of what is withheld confirms a guess."""
+    names: dict[str, str] = {}
+    jobs: list[JobRecord] = []
+    statistics: Statistics | None = None
 
 
 class Submission(Evidence):
@@ -390,6 +380,8 @@ class Submission(Evidence):
     from before there were several."""
     others: Annotated[list[UnderProfile], Field(max_length=16)] = []
     """The same of every further profile."""
+    heldout: HeldOut | None = None
+    """None: not come so far, or the contract names none."""
 
     @property
     def runtime_identity(self) -> str | None:

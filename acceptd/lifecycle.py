@@ -21,11 +21,14 @@ from acceptd.acceptance import Acceptance, Drop, Outcome
 from acceptd.config import Paths
 from acceptd.errors import AcceptdError, ConfigError, InternalError, ReleaseError, StateError
 from acceptd.evidence import JobRecord, Prior, Sealed, SealFailure, Submission
+from acceptd.heldout.stage import Keeper
 from acceptd.intake import files
 from acceptd.intake.claims import Claim
 from acceptd.judge.finding import Judgement
 from acceptd.judge.profiles import judge_all
 from acceptd.judge.words import make
+from acceptd.policy.contract import Contract
+from acceptd.record import evaluations
 from acceptd.record.entry import Appended, utc_now
 from acceptd.record.failpoint import failpoint
 from acceptd.record.keys import Signer
@@ -173,7 +176,13 @@ class Lifecycle:
             channel = rules.policy.release.channel
             return prior_release(self.ledger, self.release_keys.keyring, model_id, channel, digest)
 
-        return Acceptance(self._drop(row), rules, self.tools, hold, progress=progress, find_prior=prior)
+        def spend(contract: Contract, digest: str) -> int:
+            return evaluations.spend(self.ledger, row.id, contract, digest, most=rules.policy.heldout.evaluations)
+
+        keeper = Keeper(self.paths.heldout, spend)
+        return Acceptance(
+            self._drop(row), rules, self.tools, hold, progress=progress, find_prior=prior, keeper=keeper
+        )
 
     def _seal(self, row: Row, rules: Rules, hold: Hold) -> None:
         if row.data.get("refusal"):

@@ -39,6 +39,13 @@ class Cells:
                 self._cells[slot] = Cell(self._sealed, supplies=self._supplies, on_replaced=self._on_replaced)
             return self._cells[slot]
 
+    def apart(self) -> Cell:
+        """Return a fresh cell for work that must leave no trace in a later job's time; the caller closes it.
+
+        Its warm parents are used for nothing else before or after.
+        """
+        return Cell(self._sealed, supplies=self._supplies, on_replaced=self._on_replaced)
+
     def close(self) -> None:
         """End all cells and what stands spare; all work in them has ended before."""
         with self._lock:

@@ -48,7 +48,7 @@ def entry_body(team: str, name: str, rules: Rules, outcome: Outcome, signer: Sig
         "team": team,
         "drop": name,
         "verdict": judgement.verdict,
-        "reason": judgement.reason,
+        "reason": shown["reason"],
         "judged_at": judgement.judged_at,
         "bundle_digest": sealed.digest if sealed else None,
         "policy": rules.policy.name,
@@ -91,7 +91,7 @@ def entry_body(team: str, name: str, rules: Rules, outcome: Outcome, signer: Sig
             {
                 **facts,
                 "findings": findings,
-                "timings_ms": outcome.timings_ms,
+                "timings_ms": shown["timings_ms"],
                 "runtimes": [
                     one.model_dump(mode="json", by_alias=True) for one in outcome.submission.every_runtime()
                 ],

@@ -56,12 +56,34 @@ class LeftOutError(Exception):
         self.code, self.where, self.message = code, where, message
 
 
+@dataclass(frozen=True, slots=True)
+class Lent:
+    """Files one after another in a blob that nothing but this job has: path to (offset, bytes) in ``index``."""
+
+    descriptor: int
+    index: dict[str, list[int]]
+
+    def read(self, path: str) -> bytes:
+        """Return one file. Raises OSError where there is none, or less of it than was said."""
+        if path not in self.index:
+            raise FileNotFoundError(2, "no such file")
+        offset, size = self.index[path]
+        data = bytearray()
+        while len(data) < size and (piece := os.pread(self.descriptor, size - len(data), offset + len(data))):
+            data += piece
+        if len(data) < size:
+            raise OSError(5, "the blob is shorter than was said")
+        return bytes(data)
+
+
 @dataclass(slots=True)
 class _Job:
     """What the readers share: where files are, what is declared, and the problems found so far."""
 
     root: str
     types: dict[str, Any]
+    lent: Lent | None = None
+    """Files that lie in one lent blob, not below ``root``."""
     problems: list[dict[str, str]] = field(default_factory=list)
     payloads: list[dict[str, str]] = field(default_factory=list)
     """What is hidden in golden files; apart, so that no number of other problems keeps it from being told."""
@@ -73,14 +95,17 @@ class _Job:
 
     def read(self, path: str) -> bytes:
         try:
-            with open(os.path.join(self.root, path), "rb") as file:
-                data = file.read()
+            data = self.lent.read(path) if self.lent is not None else self._opened(path)
         except OSError as error:
             raise LeftOutError("vectors/undecodable", path, error.strerror or "cannot be read") from error
         if path not in self._looked:
             self._looked.add(path)
             self.look(data, path, {marks.ARCHIVE} if path.endswith(".npz") else set())
         return data
+
+    def _opened(self, path: str) -> bytes:
+        with open(os.path.join(self.root, path), "rb") as file:
+            return file.read()
 
     def look(self, data: bytes, where: str, ignored: set[str]) -> None:
         """Look for payloads in a golden file, which nobody else reads. Texts fed to a model may be anything."""
@@ -314,7 +339,8 @@ def body(order: dict[str, Any], channel: Channel, blobs: dict[str, int]) -> dict
     """
     started = time.perf_counter()
     spec = order["spec"]
-    job = _Job(str(spec.get("root", MODEL_DIR)), spec.get("types") or {})
+    lent = Lent(blobs["files"], spec["lent"]) if "lent" in spec else None
+    job = _Job(str(spec.get("root", MODEL_DIR)), spec.get("types") or {}, lent)
     writers = {"inputs": BlobWriter(blobs["inputs"]), "outputs": BlobWriter(blobs["expected"])}
     rtol, atol = _tolerance(job, spec.get("data_json"))
     sets: list[dict[str, Any]] = []

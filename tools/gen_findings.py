@@ -36,6 +36,7 @@ GROUPS = {
     "run": "Running",
     "parity": "Outputs against expected values",
     "behaviour": "Repeats, optimisation, probes",
+    "heldout": "Held-out vectors",
     "placement": "Execution providers",
     "performance": "Speed",
     "target": "The target runtime",

@@ -91,20 +91,21 @@ class _Places:
         return ref if place == ref.offset else ref.model_copy(update={"offset": place})
 
 
-def _tensors(value: ValueRef | None) -> Iterator[TensorRef]:
+def tensors_in(value: ValueRef | None) -> Iterator[TensorRef]:
+    """Yield every tensor of a value."""
     if isinstance(value, TensorRef):
         yield value
     elif isinstance(value, SequenceRef):
         for item in value.items:
-            yield from _tensors(item)
+            yield from tensors_in(item)
     elif isinstance(value, OptionalRef):
-        yield from _tensors(value.value)
+        yield from tensors_in(value.value)
     elif value is not None:
         yield from (value.keys, value.values)
 
 
 def _spans(values: Iterable[ValueRef]) -> Iterator[Span]:
-    return ((ref.offset, ref.offset + ref.nbytes) for value in values for ref in _tensors(value))
+    return ((ref.offset, ref.offset + ref.nbytes) for value in values for ref in tensors_in(value))
 
 
 def _moved(golden: VectorSet, names: frozenset[str], places: _Places) -> VectorSet:

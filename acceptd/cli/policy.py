@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from acceptd.cli import heldout
 from acceptd.cli.common import EXIT_USAGE, JsonOption, StateOption, chosen_state, console
 from acceptd.config import load_settings, policies_directory
 from acceptd.errors import UsageError
@@ -23,6 +24,7 @@ from acceptd.report.explain import explained, near, print_explained
 from acceptd.rules import policy_file
 
 app = typer.Typer(help="The acceptor's rules.", no_args_is_help=True)
+app.add_typer(heldout.app, name="heldout")
 
 
 @app.command("show")

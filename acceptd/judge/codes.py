@@ -15,6 +15,7 @@ from acceptd.judge.catalogue import (
     cell,
     export,
     facts,
+    heldout,
     outcome,
     payload,
     performance,
@@ -49,6 +50,7 @@ _BARE: Final[Table] = (
     | runtime.TABLE
     | outcome.TABLE
     | performance.TABLE
+    | heldout.TABLE
 )
 REASONS: Final[reasons_files.Reasons] = (
     reasons_files.TABLE | reasons_model.TABLE | reasons_facts.TABLE | reasons_run.TABLE | reasons_record.TABLE
@@ -76,6 +78,7 @@ TRUSTED_GROUPS: Final = frozenset(
         "export",
         "license",
         "difference",
+        "heldout",
         "parity",
         "performance",
         "placement",
@@ -86,7 +89,7 @@ TRUSTED_GROUPS: Final = frozenset(
 """Groups that only the trusted side speaks of. A job that names one of them breaks the protocol."""
 
 _UNTOUCHABLE_GROUPS: Final = frozenset({"cell", "policy", "runtime"})
-_NOT_LOWERED_GROUPS: Final = frozenset({"sandbox", "resources"})
+_NOT_LOWERED_GROUPS: Final = frozenset({"sandbox", "resources", "heldout"})
 _NOT_LOWERED: Final = frozenset(
     {
         "run/crash",

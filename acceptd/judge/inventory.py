@@ -139,6 +139,15 @@ def take(sealed: Sealed, manifest: Manifest | None) -> Inventory:
     )
 
 
+def named_sets(model: str, patterns: Iterable[str], paths: Sequence[str]) -> list[SetFiles]:
+    """Return the golden sets that ``patterns`` name among ``paths``, each once, as those of ``model``."""
+    tree, present = _Tree(paths), frozenset(paths)
+    found: dict[SetFiles, None] = {}
+    for pattern in patterns:
+        found |= dict.fromkeys(_sets(model, pattern, tree.match(pattern), present))
+    return list(found)
+
+
 def _patterns(manifest: Manifest | None, models: Sequence[str]) -> Iterable[tuple[str, str]]:
     """Yield (model name, pattern). Without a manifest: the backend-test layout of a single model."""
     if manifest is None:

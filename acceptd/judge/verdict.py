@@ -8,12 +8,12 @@ only past all four, so no failure path ends in it.
 from __future__ import annotations
 
 from acceptd.evidence import Submission
-from acceptd.judge import stages
+from acceptd.judge import heldout, stages
 from acceptd.judge.after import after_run
 from acceptd.judge.before import before_run
 from acceptd.judge.finding import Finding, Judgement, Verdict
 from acceptd.judge.inventory import take
-from acceptd.judge.words import finish, make, with_policy
+from acceptd.judge.words import finish, make, one_line, with_policy
 from acceptd.policy.contract import Contract
 from acceptd.policy.manifest import Manifest
 from acceptd.policy.policy import Policy
@@ -41,9 +41,17 @@ def judge(
     raw = list(before_run(manifest, contract, policy, submission, inventory, reduced))
     if manifest is not None and inventory is not None:
         raw += after_run(manifest, contract, policy, submission, profile or Profile())
+        raw += heldout.findings(manifest, contract, policy, submission)
     walls = stages.walls_missing(policy, submission)
     gaps = stages.missing(manifest, policy, submission, inventory)
     findings = finish(with_policy([*raw, *walls], policy))
+    severities = {one.severity for one in findings}
+    owed = heldout.owed(contract, submission)
+    if heldout.gap(submission.heldout) or (owed and "hold" not in severities):
+        gaps.append(heldout.STAGE)
+    elif owed and not gaps and not walls and "reject" not in severities:
+        raw.append(make("heldout/not-evaluated", heldout.STAGE, heldout.STAGE, "something else holds the bundle"))
+        findings = finish(with_policy([*raw, *walls], policy))
     if walls or all(one.severity != "reject" for one in findings):
         # after a reject the later stages were not run on purpose: their absence says nothing
         missing = [make("cell/stage-missing", "judge", gap, "no complete evidence of this stage") for gap in gaps]
@@ -86,8 +94,4 @@ def pre_run(
 
 
 def _line(finding: Finding) -> str:
-    return (
-        f"{finding.code} at {finding.where}: {finding.message}"
-        if finding.where
-        else f"{finding.code}: {finding.message}"
-    )
+    return one_line(finding.model_dump(include={"code", "where", "message"}))

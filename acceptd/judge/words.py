@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from acceptd.judge.codes import CODES, TRUSTED_GROUPS, group, may_override
@@ -67,6 +67,12 @@ def registered(code: str, stage: Stage, where: str, message: str) -> Finding:
     if code in CODES:
         return make(code, stage, where, message)
     return make("sandbox/unknown-code", stage, where, f"unknown code {code}: {message}", {"code": code})
+
+
+def one_line(finding: Mapping[str, Any]) -> str:
+    """Return code, place and message of a finding as the one line that a verdict's reason is."""
+    where = f" at {finding['where']}" if finding["where"] else ""
+    return f"{finding['code']}{where}: {finding['message']}"
 
 
 def from_job(code: str, stage: Stage, where: str, message: str) -> Finding:

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from acceptd.policy.manifest import DimBounds, InputSpec, OutputSpec, Table
+from acceptd.policy.manifest import BundlePath, DimBounds, InputSpec, OutputSpec, Table
 from acceptd.policy.names import ModelId, Name, Sha256
 
 Bound = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -49,6 +49,13 @@ class Ceilings(Table):
         return any(bound is not None for bound in bounds)
 
 
+class HeldOutSets(Table):
+    """Sets that no team sees: patterns within the version whose digest ``acceptd policy heldout add`` printed."""
+
+    sets: Annotated[list[BundlePath], Field(min_length=1, max_length=256)]
+    sha256: Sha256
+
+
 class ContractModel(Table):
     """The interface of one model of the bundle: names, dtypes, dims and labels, in order."""
 
@@ -57,6 +64,7 @@ class ContractModel(Table):
     opsets: dict[str, int] | None = None
     inputs: Annotated[list[InputSpec], Field(max_length=4096)]
     outputs: Annotated[list[OutputSpec], Field(max_length=4096)]
+    heldout: Annotated[list[HeldOutSets], Field(max_length=16)] = []
 
 
 class Contract(Table):
@@ -72,3 +80,8 @@ class Contract(Table):
     max_rtol: Annotated[float, Field(ge=0, le=1)] | None = None
     max_atol: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     ceilings: Ceilings = Ceilings()
+
+    @property
+    def holds_out(self) -> bool:
+        """Whether any model has held-out sets."""
+        return any(model.heldout for model in self.models)

@@ -25,7 +25,8 @@ _MORE_IS_STRICTER: Final = frozenset(
 _LESS_IS_STRICTER: Final = frozenset(
     {
         "limits", "operators.domains", "opsets.ir_max", "opsets.max", "parity", "release.automatic",
-        "release.channel_valid_seconds", "licenses.allowed", "operators.allowed", "operators.limits",
+        "release.channel_valid_seconds", "heldout.evaluations", "licenses.allowed", "operators.allowed",
+        "operators.limits",
     }
 )  # fmt: skip
 _EMPTY_IS_ANY: Final = {"licenses.allowed": "any licence", "operators.allowed": "every operator of the domains"}

@@ -179,6 +179,14 @@ class LicensesTable(Table):
     """SPDX identifiers, perhaps ``WITH`` an exception. Of ``A OR B`` one has to be listed, of ``A AND B`` both."""
 
 
+class HeldOutTable(Table):
+    """How often a contract's held-out vectors are evaluated, and how long that takes whatever happens in it."""
+
+    evaluations: Annotated[int, Field(ge=0, le=100_000)] = 5
+    """Of one model under one version of its contract; then a person decides."""
+    seconds: Annotated[float, Field(ge=0.5, le=3600, allow_inf_nan=False)] = 5.0
+
+
 class ReleaseTable(Table):
     """Promotion."""
 
@@ -213,6 +221,7 @@ class Policy(Table):
     contracts: ContractsTable = ContractsTable()
     export: ExportTable = ExportTable()
     licenses: LicensesTable = LicensesTable()
+    heldout: HeldOutTable = HeldOutTable()
     release: ReleaseTable = ReleaseTable()
     severity: Annotated[dict[str, Severity], Field(max_length=512)] = {}
     """Severity by finding code, over the code's own default."""

@@ -10,6 +10,8 @@ Entry types and what their bodies must hold (more keys are welcome; unknown type
 ``activated``   ``model``, ``channel``, ``number``
 ``abandoned``   ``model``, ``channel``, ``number``
 ``revoked``     ``digest``, ``reason``
+``heldout``     with a submission: ``model``, ``contract_version``, ``number``, ``contract_digest``: one evaluation
+                of held-out vectors was spent. Nothing of what came of it
 ==============  ===========================================================================
 """
 
@@ -186,7 +188,14 @@ def unique_key(kind: str, submission: str | None, body: Mapping[str, Any]) -> st
         return f"verdict/{submission}"
     if kind == "intent":
         return f"intent/{body['model']}/{body['channel']}/{body['number']}"
+    if kind == "heldout":
+        return f"{heldout_key(body['model'], body['contract_version'])}{body['number']:09d}"
     return None
+
+
+def heldout_key(model: str, version: int) -> str:
+    """Return what the unique keys of a model's evaluations under one version of its contract begin with."""
+    return f"heldout/{model}/{version}/"
 
 
 def check_body(kind: str, submission: str | None, body: Mapping[str, Any]) -> None:
@@ -203,6 +212,14 @@ def check_body(kind: str, submission: str | None, body: Mapping[str, Any]) -> No
                 valid_sha256(_text(body, "digest"))
                 if type(body.get("verdict_seq", 0)) is not int:
                     raise ValueError("`verdict_seq` is an entry's number")
+        elif kind == "heldout":
+            if submission is None:
+                raise ValueError("an evaluation belongs to a submission")
+            valid_model_id(_text(body, "model"))
+            valid_sha256(_text(body, "contract_digest"))
+            for key, most in (("contract_version", MAX_INT), ("number", 999_999_999)):
+                if type(body.get(key)) is not int or not 1 <= body[key] <= most:
+                    raise ValueError(f"`{key}` is a whole number from 1 to {most}")
         elif kind == "revoked":
             valid_sha256(_text(body, "digest"))
             _text(body, "reason")

@@ -9,10 +9,11 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from acceptd.evidence import JobRecord, Snapshot, Submission, ValueInfo
+from acceptd.evidence import JobRecord, Snapshot, Statistics, Submission, ValueInfo
 from acceptd.judge import independent, successor
 from acceptd.judge.codes import CODES
 from acceptd.judge.finding import SEVERITY_ORDER, Finding, Judgement
+from acceptd.judge.words import one_line
 from acceptd.policy.manifest import Manifest, ValueSpec
 from acceptd.report.declared import declared
 from acceptd.report.graph import graph
@@ -46,7 +47,7 @@ def document(
     non-finite numbers strings.
     """
     sealed = submission.sealed
-    jobs = [_job(record) for record in submission.jobs]
+    jobs = [_job(record) for record in submission.jobs if record.variant != "heldout"]
     result: dict[str, Any] = {
         "schema": 1,
         "verdict": judgement.verdict,
@@ -76,6 +77,7 @@ def document(
         "difference": successor.document(submission.prior, manifest, _snapshots(submission, manifest)),
         "models": _models(submission, manifest),
         "parity": _parity(submission),
+        "heldout": _heldout(submission),
         "files": [file.model_dump(exclude_defaults=True) for file in sealed.files] if sealed else [],
         "total_bytes": sealed.total_bytes if sealed else 0,
         "ledger": ledger,
@@ -101,13 +103,23 @@ def for_team(report: Mapping[str, Any]) -> dict[str, Any]:
     if "difference" in report:
         # What is new beside the current release is for the reviewer, as the findings about it are.
         result["difference"] = {**report["difference"], "models": [], "bundle": None}
-    if len(jobs) < len(report["resources"]["jobs"]):
+    result["heldout"] = None
+    if report.get("heldout") or len(jobs) < len(report["resources"]["jobs"]):
         # The sum would give away what the stages that are left out took.
         shown = PUBLIC_JOBS | {"seal", "judge", "record", "promote", "queue"}
         result["timings_ms"] = {stage: took for stage, took in report["timings_ms"].items() if stage in shown}
-    if report["verdict"] != "accepted" and withheld and _worst(withheld) < _worst(seen):
-        result["reason"] = "decided by findings that only a reviewer may see"
+    if withheld and report["verdict"] != "accepted":
+        hidden = _tells(report["reason"], withheld) and not _tells(report["reason"], seen)
+        if hidden or _worst(withheld) < _worst(seen):
+            # Of two that weigh the same, the team is told the one that it may see.
+            equal = [one for one in seen if SEVERITY_ORDER[one["severity"]] <= _worst(withheld)]
+            result["reason"] = one_line(equal[0]) if equal else "decided by findings that only a reviewer may see"
     return result
+
+
+def _tells(reason: str, findings: list[dict[str, Any]]) -> bool:
+    """Say whether a verdict's reason is one of these findings, perhaps under a profile's name."""
+    return any(one["code"] in reason and reason.endswith(one["message"]) for one in findings)
 
 
 def _worst(findings: list[dict[str, Any]]) -> int:
@@ -237,10 +249,29 @@ def _spec(value: ValueSpec) -> dict[str, Any]:
     return {"name": value.name, "type": value.type, "dtype": value.dtype, "shape": value.shape}
 
 
+def _heldout(submission: Submission) -> dict[str, Any] | None:
+    """Return what became of held-out vectors, for reviewers; None where nothing has."""
+    held = submission.heldout
+    if held is None:
+        return None
+    return {
+        "status": held.status,
+        "reason": held.reason,
+        "evaluation": held.number,
+        "sets": dict(held.names),
+        "jobs": [_job(record) for record in held.jobs],
+        "rows": _rows([("", held.statistics)]),
+    }
+
+
 def _parity(submission: Submission) -> list[dict[str, Any]]:
     several = bool(submission.others)
     each = [(submission.profile if several else "", submission.statistics)]
     each += [(one.profile, one.statistics) for one in submission.others]
+    return _rows(each)
+
+
+def _rows(each: Sequence[tuple[str, Statistics | None]]) -> list[dict[str, Any]]:
     rows = [
         row.model_dump() | {"profile": profile}
         for profile, statistics in each

@@ -26,6 +26,7 @@ PRINTING = {
 }  # fmt: skip
 SILENT = {
     "acceptd.cli.setup": "prints paths of the operator alone",
+    "acceptd.cli.heldout": "prints what the operator put there",
     "acceptd.cli.policy": "prints what the operator wrote and what acceptd knows",
     "acceptd.cli.profile": "prints what the operator wrote and facts of the host",
     "acceptd.report.explain": "prints what acceptd knows of its own codes",

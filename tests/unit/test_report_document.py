@@ -208,3 +208,14 @@ class TestForTheTeam:
         assert seen["resources"]["peak_memory_bytes"] == 71
         assert seen["resources"]["cpu_ms"] == 15.0
         assert seen["timings_ms"]["seal"] == 3.612
+
+    def test_of_two_that_weigh_the_same_the_team_is_told_the_one_that_it_may_see(self) -> None:
+        """Sorted by code, the reviewer's comes first and is the reason: the severity alone does not say so."""
+        for prefix in ("", "under profile cpu: "):
+            both = (finding("parity/mismatch", "reject", "reviewer"), finding("vectors/insensitive", "reject"))
+            judgement = judged("rejected", *both)
+            line = f"{both[0].code} at {both[0].where}: {both[0].message}"
+            whole = report(judgement.model_copy(update={"reason": prefix + line}))
+            seen = for_team(whole)
+            assert seen["reason"].startswith("vectors/insensitive")
+            assert "parity/mismatch" not in json.dumps(seen)

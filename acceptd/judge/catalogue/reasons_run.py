@@ -248,4 +248,15 @@ TABLE: Final[Reasons] = {
         "A model that got through the missing wall could have written its own evidence.",
         ("CWE-653", "CWE-250"),
     ),
+    "heldout/budget-spent": (
+        "Each verdict on held-out vectors tells a bit of them; enough of them, and they are known.",
+        ("CWE-799",),
+    ),
+    "heldout/failed": (
+        "A model may fit the vectors that it came with and no others.",
+        ("arXiv:1708.06733",),
+    ),
+    "heldout/not-evaluated": ("An evaluation is spent on what would be accepted otherwise.", ("CWE-799",)),
+    "heldout/not-here": ("Whoever holds the vectors can fit a model to them.", ("CWE-200",)),
+    "heldout/result": ("A reviewer decides on numbers; a team would fit its model to them.", ("CWE-200",)),
 }

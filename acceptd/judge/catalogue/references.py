@@ -67,6 +67,7 @@ _CWE: Final = {
     758: "Reliance on Undefined, Unspecified, or Implementation-Defined Behavior",
     770: "Allocation of Resources Without Limits or Throttling",
     789: "Memory Allocation with Excessive Size Value",
+    799: "Improper Control of Interaction Frequency",
     822: "Untrusted Pointer Dereference",
     834: "Excessive Iteration",
     835: "Loop with Unreachable Exit Condition ('Infinite Loop')",
