@@ -7,7 +7,7 @@ out of here leads through the judge, and no failure leads to ``accepted``.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -22,6 +22,7 @@ from acceptd.evidence import (
     Facts,
     HeldOut,
     JobRecord,
+    KeptFile,
     Prior,
     Problem,
     Sealed,
@@ -124,6 +125,8 @@ class Acceptance:
     heldout: HeldOut | None = None
     facts: dict[str, Facts] = field(default_factory=dict)
     """By model file."""
+    keep: Callable[[Mapping[str, int], int], dict[str, KeptFile]] = lambda _files, _most: {}
+    """Keeps what lies behind descriptors, up to so many bytes; without a ledger nothing is kept."""
 
     def __post_init__(self) -> None:
         self.team = self.drop.team
@@ -277,10 +280,10 @@ class Acceptance:
                         )
                         self.jobs += execution.run(model, sources, outputs, stack)
             with self._stage("compare"):
-                statistics = self._compare(rules, shared, outputs)
+                statistics, kept = self._compare(rules, shared, outputs)
                 runtimes, problem = self._measured(target)
         self.under[name] = UnderProfile(
-            profile=name, statistics=statistics, runtimes=runtimes, runtime_problem=problem
+            profile=name, statistics=statistics, runtimes=runtimes, runtime_problem=problem, kept=kept
         )
 
     def _examination(self, sealed: Sealed) -> Examination:
@@ -320,16 +323,21 @@ class Acceptance:
         names = {model.file: model.name for model in manifest.models}
         self.jobs[:] = [job.model_copy(update={"model": names.get(job.model, job.model)}) for job in self.jobs]
 
-    def _compare(self, rules: Rules, shared: _Shared, outputs: dict[tuple[str, str], Blob]) -> Statistics | None:
+    def _compare(
+        self, rules: Rules, shared: _Shared, outputs: dict[tuple[str, str], Blob]
+    ) -> tuple[Statistics | None, dict[str, KeptFile]]:
         own = [job for job in self.jobs if job.profile in {"", rules.profile.name}]
         task = pairing.pair(shared.manifest, self.contract, rules.policy, shared.vectors, own)
         named = {pairing.EXPECTED: shared.expected.reader(), pairing.INPUTS: shared.inputs.reader()}
         named |= {pairing.outputs_key(model, variant): blob.reader() for (model, variant), blob in outputs.items()}
         with lent(named) as files:
             try:
-                return self.tools.comparer.compare(task, files, check=self.hold.check)
+                statistics = self.tools.comparer.compare(task, files, check=self.hold.check)
             except InternalError:
-                return None  # no statistics: the judge says inconclusive, never accepted
+                return None, {}  # no statistics: the judge says inconclusive, never accepted
+            used = {file.sha256: file.size for one in self.under.values() for file in one.kept.values()}
+            most = rules.policy.evidence.keep_outputs_bytes - sum(used.values())
+            return statistics, self.keep(files, most)
 
     def _measured(self, target: Target) -> tuple[list[RuntimeRecord], str]:
         """Return what each run was forked from: the warm parent before it read a submitted byte."""
@@ -413,6 +421,7 @@ class Acceptance:
             inferred=list(self.inferred),
             runtimes=own.runtimes,
             runtime_problem=own.runtime_problem,
+            kept=own.kept,
             others=[self.under[name] for name in others if name in self.under],
             heldout=self.heldout,
         )

@@ -76,6 +76,8 @@ class Paths:
         self.quarantine = state / "quarantine"
         self.checkpoints = state / "checkpoints"
         self.temporary = state / "tmp"
+        self.outputs = state / "outputs"
+        """Made when the first outputs are kept: it is not among :meth:`directories`."""
         self.ledger = state / "ledger.sqlite3"
         self.lock = state / "daemon.lock"
 

@@ -14,6 +14,7 @@ from pydantic import Field
 from acceptd.declared import Declared as Declared
 from acceptd.declared import DeclaredModel as DeclaredModel
 from acceptd.declared import declared_by as declared_by
+from acceptd.kept_facts import KeptFile as KeptFile
 from acceptd.model_facts import Allocation as Allocation
 from acceptd.model_facts import Cost as Cost
 from acceptd.model_facts import ElementRange as ElementRange
@@ -378,6 +379,8 @@ class Submission(Evidence):
     profile: str = ""
     """Name of the profile that ``statistics``, ``runtimes`` and ``runtime_problem`` are of; empty in evidence
     from before there were several."""
+    kept: Annotated[dict[str, KeptFile], Field(max_length=1024)] = {}
+    """Where the bytes that the first profile's comparison read are kept; empty: they are not."""
     others: Annotated[list[UnderProfile], Field(max_length=16)] = []
     """The same of every further profile."""
     heldout: HeldOut | None = None
@@ -394,7 +397,18 @@ class Submission(Evidence):
             statistics=self.statistics,
             runtimes=self.runtimes,
             runtime_problem=self.runtime_problem,
+            kept=self.kept,
         )
+
+    def with_statistics(self, profile: str, statistics: Statistics) -> Submission:
+        """Return the submission with other statistics of one profile."""
+        if profile == self.profile or not self.others:
+            return self.model_copy(update={"statistics": statistics})
+        others = [
+            one.model_copy(update={"statistics": statistics}) if one.profile == profile else one
+            for one in self.others
+        ]
+        return self.model_copy(update={"others": others})
 
     def every_runtime(self) -> list[RuntimeRecord]:
         """Return the runtimes of all profiles, each once."""

@@ -8,6 +8,7 @@ same code goes on; two daemon deaths in one state end in quarantine with an ``in
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import time
 from collections.abc import Callable
@@ -27,6 +28,7 @@ from acceptd.intake.claims import Claim
 from acceptd.judge.finding import Judgement
 from acceptd.judge.profiles import judge_all
 from acceptd.judge.words import make
+from acceptd.kept import KeptOutputs
 from acceptd.policy.contract import Contract
 from acceptd.record import evaluations
 from acceptd.record.entry import Appended, utc_now
@@ -40,6 +42,7 @@ from acceptd.release.promote import promote
 from acceptd.release.settle import Terms
 from acceptd.release.signers import ReleaseKeys
 from acceptd.release.store import put
+from acceptd.replay.stored import rules_content
 from acceptd.report.outbox import write_outbox
 from acceptd.rules import Rules
 from acceptd.tools import Tools
@@ -74,6 +77,8 @@ class Lifecycle:
     release_keys: ReleaseKeys
     known_rules: set[str] = field(default_factory=set)
     """Digests of policies, profiles and contracts that are in the ledger already."""
+    kept_rules: set[str] = field(default_factory=set)
+    """Digests of rules whose text is kept as evidence already, so that a verdict can be replayed."""
     on_verdict: Callable[[str, str, dict[str, float]], None] = lambda _id, _verdict, _timings: None
     discard: Callable[[Claim], list[str]] = lambda _claim: []
 
@@ -181,8 +186,9 @@ class Lifecycle:
 
         keeper = Keeper(self.paths.heldout, spend)
         return Acceptance(
-            self._drop(row), rules, self.tools, hold, progress=progress, find_prior=prior, keeper=keeper
-        )
+            self._drop(row), rules, self.tools, hold,
+            progress=progress, find_prior=prior, keeper=keeper, keep=KeptOutputs(self.paths.outputs).keep,
+        )  # fmt: skip
 
     def _seal(self, row: Row, rules: Rules, hold: Hold) -> None:
         if row.data.get("refusal"):
@@ -247,9 +253,10 @@ class Lifecycle:
         prepared = entry_body(row.team, row.name, rules, outcome, self.ledger_signer)
         body = prepared.body
         first_used = self._first_used(rules, outcome)
+        rules_blobs = self._rules_blobs(rules, outcome)
 
         def entries(change: Transaction) -> list[Appended]:
-            for blob in prepared.blobs:
+            for blob in (*prepared.blobs, *rules_blobs):
                 change.put_evidence(blob)
             for kind, name, digest in first_used:
                 change.append(kind, {"name": name, "digest": digest})
@@ -270,8 +277,15 @@ class Lifecycle:
             profiles=released_profiles(rules, outcome),
         )
         self.known_rules.update(digest for _, _, digest in first_used)
+        self.kept_rules.update(hashlib.sha256(blob).hexdigest() for blob in rules_blobs)
         log.info("judged", verdict=outcome.judgement.verdict, model=model, reason=outcome.judgement.reason)
         self.on_verdict(row.id, outcome.judgement.verdict, outcome.timings_ms)
+
+    def _rules_blobs(self, rules: Rules, outcome: Outcome) -> list[bytes]:
+        """Return the text of each rule that is not kept yet: an entry names them by digest alone."""
+        return [
+            content for digest, content in rules_content(rules, outcome.contract) if digest not in self.kept_rules
+        ]
 
     def _first_used(self, rules: Rules, outcome: Outcome) -> list[tuple[str, str, str]]:
         """Return (type, name, digest) of each rule that no entry names yet: entered before the verdict by it."""

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+from pydantic import Field
+
+from acceptd.kept_facts import KeptFile
 from acceptd.runtime.identity import RuntimeRecord, identity
 from acceptd.statistics_facts import Statistics
 from acceptd.values import Evidence
@@ -14,6 +19,8 @@ class UnderProfile(Evidence):
     statistics: Statistics | None = None
     runtimes: list[RuntimeRecord] = []
     runtime_problem: str = ""
+    kept: Annotated[dict[str, KeptFile], Field(max_length=1024)] = {}
+    """Where the bytes that the comparison read are kept, by the task's keys; empty: they are not."""
 
     @property
     def runtime_identity(self) -> str | None:

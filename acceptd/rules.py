@@ -31,12 +31,13 @@ class Rules:
     directory: Path
     reduced: Reduced | None = None
     """What the profile's onnxruntime was built with; None: everything."""
+    source: bytes = b""
     others: tuple[Target, ...] = ()
 
     @property
     def targets(self) -> tuple[Target, ...]:
         """Every profile that bundles are judged under, in the policy's order, the required ones first."""
-        return (Target(self.profile, self.profile_digest, self.reduced), *self.others)
+        return (Target(self.profile, self.profile_digest, self.reduced, source=self.source), *self.others)
 
     def under(self, target: Target) -> Rules:
         """Return the rules as they hold for one profile."""
@@ -48,6 +49,7 @@ class Rules:
             profile=target.profile,
             profile_digest=target.digest,
             reduced=target.reduced,
+            source=target.source,
             others=(),
         )
 
@@ -82,7 +84,16 @@ def load_rules(directory: Path, policy: str, overrides: Sequence[str] = ()) -> R
         _target(directory / "profiles" / f"{name}.toml", name, required=name in rules.profiles)
         for name in (*rules.profiles, *rules.optional_profiles)
     ]
-    return Rules(rules, load.digest(rules), first.profile, first.digest, directory, first.reduced, tuple(others))
+    return Rules(
+        rules,
+        load.digest(rules),
+        first.profile,
+        first.digest,
+        directory,
+        first.reduced,
+        first.source,
+        tuple(others),
+    )
 
 
 def _target(place: Path, name: str, *, required: bool) -> Target:
@@ -90,4 +101,6 @@ def _target(place: Path, name: str, *, required: bool) -> Target:
     # absence: the built-in one pins nothing.
     built_in = name == "cpu" and not os.path.lexists(place)
     profile = Profile() if built_in else load.named_profile(place)
-    return Target(profile, load.digest(profile), load.load_reduced(profile, str(place)), required)
+    source = load.reduced_source(profile, str(place))
+    reduced = load.load_reduced(profile, str(place), source)
+    return Target(profile, load.digest(profile), reduced, required, source)

@@ -105,7 +105,10 @@ def entry_body(team: str, name: str, rules: Rules, outcome: Outcome, signer: Sig
         "findings": findings,
         "statement": sign_statement(statement, signer),
     }
-    return Prepared(plain(body), (evidence,), report)
+    kept = [evidence]
+    if manifest is not None:
+        kept.append(canonical(plain(manifest.model_dump(mode="json", by_alias=True))))
+    return Prepared(plain(body), tuple(kept), report)
 
 
 def recorded_findings(report: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -12,6 +12,7 @@ import typer
 
 from acceptd.cli import heldout
 from acceptd.cli.common import EXIT_USAGE, JsonOption, StateOption, chosen_state, console
+from acceptd.cli.replay import replay
 from acceptd.config import load_settings, policies_directory
 from acceptd.errors import UsageError
 from acceptd.judge.codes import CODES
@@ -25,6 +26,7 @@ from acceptd.rules import policy_file
 
 app = typer.Typer(help="The acceptor's rules.", no_args_is_help=True)
 app.add_typer(heldout.app, name="heldout")
+app.command("replay")(replay)
 
 
 @app.command("show")

@@ -29,6 +29,8 @@ class Target:
     digest: str
     reduced: Reduced | None = None
     required: bool = True
+    source: bytes = b""
+    """The required-operators file that ``reduced`` was read from."""
 
 
 def judge_all(

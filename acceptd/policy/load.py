@@ -76,13 +76,24 @@ def named_profile(path: Path) -> Profile:
     return profile
 
 
-def load_reduced(profile: Profile, origin: str) -> Reduced | None:
+def load_reduced(profile: Profile, origin: str, source: bytes | None = None) -> Reduced | None:
     """Return what the profile's reduced build offers, None for a whole build.
+
+    ``source`` is the file's content where it was read before (:func:`reduced_source`, which raises the same).
+    """
+    if profile.reduced_build is None:
+        return None
+    content = reduced_source(profile, origin) if source is None else source
+    return parse_reduced(content, profile.reduced_build.config)
+
+
+def reduced_source(profile: Profile, origin: str) -> bytes:
+    """Return the required-operators file of a profile's reduced build, empty for a whole build.
 
     Raises ConfigError: the file is refused, is not the one whose digest the profile gives, or cannot be read.
     """
     if profile.reduced_build is None:
-        return None
+        return b""
     path = Path(profile.reduced_build.config)
     content = read_trusted(path, MAX_BYTES, "a required-operators file")
     found = hashlib.sha256(content).hexdigest()
@@ -91,7 +102,7 @@ def load_reduced(profile: Profile, origin: str) -> Reduced | None:
             f"{origin}: reduced_build.sha256: {path} has the digest {found}",
             remedy="give the digest of the file that the build was made with",
         )
-    return parse_reduced(content, str(path))
+    return content
 
 
 def load_contract(directory: Path, model_id: str) -> Contract | None:

@@ -187,6 +187,13 @@ class HeldOutTable(Table):
     seconds: Annotated[float, Field(ge=0.5, le=3600, allow_inf_nan=False)] = 5.0
 
 
+class EvidenceTable(Table):
+    """What is kept of a submission beside its evidence."""
+
+    keep_outputs_bytes: Number = 64 << 20
+    """Outputs and expected values are kept where they have so many bytes at most together; 0: never."""
+
+
 class ReleaseTable(Table):
     """Promotion."""
 
@@ -223,6 +230,7 @@ class Policy(Table):
     licenses: LicensesTable = LicensesTable()
     heldout: HeldOutTable = HeldOutTable()
     release: ReleaseTable = ReleaseTable()
+    evidence: EvidenceTable = EvidenceTable()
     severity: Annotated[dict[str, Severity], Field(max_length=512)] = {}
     """Severity by finding code, over the code's own default."""
 

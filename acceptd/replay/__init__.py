@@ -1,0 +1,1 @@
+"""Judges stored submissions again under another policy, from stored evidence alone."""

@@ -1,0 +1,148 @@
+"""What a stored submission cannot tell of another policy, because something else would have been run. Pure.
+
+Most keys of a policy are read by the judge alone: evidence answers those. The rest decides what is run, and how
+far: there evidence answers only where nothing came near the limit, and else a rerun must.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+from acceptd.evidence import JobRecord, Submission
+from acceptd.policy.policy import LimitsTable, Policy
+
+JUDGED: Final = (
+    "name", "profile", "profiles", "optional_profiles", "required_walls", "manifest", "vectors", "operators",
+    "opsets", "parity", "contracts", "export", "licenses", "release.automatic", "release.channel_valid_seconds",
+    "severity", "evidence",
+)  # fmt: skip
+"""Keys, or tables, that only the judge reads. What is not here decides what is run."""
+
+_UNKNOWN: Final = float("inf")
+_INSPECTED: Final = ("manifest", "inspect", "vectors", "unpack")
+
+
+def differing(old: Policy, new: Policy) -> Iterator[str]:
+    """Yield the dotted keys, limits aside, in which two policies differ and that decide what is run."""
+    one, other = _flat(old.model_dump(mode="json")), _flat(new.model_dump(mode="json"))
+    for key in sorted(one.keys() | other.keys()):
+        judged = any(key == name or key.startswith(f"{name}.") for name in JUDGED)
+        if one.get(key) != other.get(key) and not judged and not key.startswith("limits."):
+            yield key
+
+
+def reasons(old: Policy, new: Policy, submission: Submission) -> Iterator[str]:
+    """Yield why the evidence of a submission does not answer for the new policy."""
+    for key in differing(old, new):
+        if key == "release.channel" and submission.prior is None:
+            continue
+        yield f"{key} changed: it decides what is run or compared"
+    stopped = submission.seal_failure is not None or any(
+        job.ending in {"limit", "refused"} for job in submission.jobs
+    )
+    for key in LimitsTable.model_fields:
+        before, after = getattr(old.limits, key), getattr(new.limits, key)
+        if before == after or key not in _USES:
+            continue
+        if after > before and stopped:
+            yield f"limits.{key} was raised: what stopped then may pass now"
+        elif after < before and submission.sealed is not None and (used := _used(key, submission, new)) > after:
+            much = "" if used == _UNKNOWN else f": {used:g} were used, {after} are allowed"
+            yield f"limits.{key} was lowered{much}"
+
+
+def _flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            found |= _flat(value, f"{prefix}{key}.")
+        else:
+            found[f"{prefix}{key}"] = value
+    return found
+
+
+def _used(key: str, submission: Submission, new: Policy) -> float:
+    if key == "wall_factor":
+        return max((_walls(job, new) for job in submission.jobs), default=0.0)
+    return max(_USES[key](submission), default=0.0)
+
+
+def _walls(job: JobRecord, new: Policy) -> float:
+    """Return how many times its CPU limit a job took by the wall clock."""
+    own = {"assets": "inspect", "reference": "run"}.get(job.kind, job.kind)
+    seconds = getattr(new.limits, f"{own}_cpu_seconds", None)
+    return job.wall_s / seconds if seconds else 0.0
+
+
+def _of_files(measure: Callable[[str, int], float]) -> Callable[[Submission], Iterator[float]]:
+    def each(submission: Submission) -> Iterator[float]:
+        for file in submission.sealed.files if submission.sealed else ():
+            yield measure(file.path, file.size)
+
+    return each
+
+
+def _of_jobs(*kinds: str, measure: Callable[[JobRecord], float]) -> Callable[[Submission], Iterator[float]]:
+    return lambda submission: (measure(job) for job in submission.jobs if job.kind in kinds)
+
+
+def _of_wire(name: str) -> Callable[[Submission], Iterator[float]]:
+    return lambda submission: (float(getattr(job.wire, name)) for job in submission.jobs if job.wire is not None)
+
+
+def _constant(value: float) -> Callable[[Submission], Iterator[float]]:
+    return lambda _submission: iter([value])
+
+
+def _memory(job: JobRecord) -> float:
+    return max(0, job.peak_rss_bytes - job.baseline_rss_bytes)
+
+
+def _scopes(submission: Submission) -> Iterator[float]:
+    for job in submission.jobs:
+        if job.facts is not None:
+            yield job.facts.scopes
+
+
+def _total(submission: Submission) -> Iterator[float]:
+    if submission.sealed is not None:
+        yield submission.sealed.total_bytes
+
+
+def _cpu(*kinds: str) -> Callable[[Submission], Iterator[float]]:
+    return _of_jobs(*kinds, measure=lambda job: job.cpu_s)
+
+
+_USES: Final[dict[str, Callable[[Submission], Iterator[float]]]] = {
+    "files": lambda submission: iter([float(len(submission.sealed.files)) if submission.sealed else 0.0]),
+    "bundle_bytes": _total,
+    "file_bytes": _of_files(lambda _path, size: size),
+    "path_bytes": _of_files(lambda path, _size: len(path.encode("utf-8", "surrogatepass"))),
+    "path_depth": _of_files(lambda path, _size: path.count("/") + 1),
+    "manifest_bytes": _of_files(lambda path, size: size if path == "bundle.toml" else 0),
+    # How long sealing took and how far an archive unfolded is not in the evidence.
+    "seal_seconds": _constant(_UNKNOWN),
+    "archive_ratio": _constant(_UNKNOWN),
+    "model_bytes": _of_wire("bytes"),
+    "metadata_bytes": _of_wire("metadata_bytes"),
+    "nodes": _of_wire("nodes"),
+    "initializers": _of_wire("initializers"),
+    "wire_depth": _of_wire("depth"),
+    "scopes": _scopes,
+    "manifest_cpu_seconds": _cpu("manifest"),
+    "unpack_cpu_seconds": _cpu("unpack"),
+    "inspect_cpu_seconds": _cpu("inspect", "assets"),
+    "vectors_cpu_seconds": _cpu("vectors"),
+    "run_cpu_seconds": _cpu("run", "reference"),
+    "wall_factor": _constant(0.0),
+    "memory_bytes": _of_jobs("run", "reference", measure=_memory),
+    "inspect_memory_bytes": _of_jobs(*_INSPECTED, "assets", measure=_memory),
+    "output_bytes": _constant(_UNKNOWN),
+    "stderr_bytes": _of_jobs("run", "reference", *_INSPECTED, "assets", measure=lambda job: len(job.stderr_tail)),
+    "threads": _of_jobs(
+        "run", "reference", *_INSPECTED,
+        measure=lambda job: job.resource_profile.threads if job.resource_profile is not None else _UNKNOWN,
+    ),
+}  # fmt: skip
+"""What a submission used of each limit that ends work; the other limits are read by the judge alone."""
