@@ -166,7 +166,7 @@ class Acceptance:
         known = sum(job.wall_s for job in self.jobs if job.kind == "run")
         bundle = Bundle(f"{self.drop.id}/{BUNDLE}", self.manifest, sealed, self.facts, known)
         agreed = Agreed(self.contract, self.contract_digest, self.keeper)
-        stage = Stage(self.rules, self.tools, self.hold, bundle, agreed)
+        stage = Stage(self.rules, self.tools, self.hold, bundle, agreed, self.keep)
         self.heldout = stage.run()
         submission = self._submission(sealed, None)
         judgement = self._judged(submission)

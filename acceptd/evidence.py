@@ -354,6 +354,8 @@ class HeldOut(Evidence):
     names: dict[str, str] = {}
     jobs: list[JobRecord] = []
     statistics: Statistics | None = None
+    kept: Annotated[dict[str, KeptFile], Field(max_length=1024)] = {}
+    """Where the bytes that the comparison read are kept; empty: they are not."""
 
 
 class Submission(Evidence):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,11 +21,11 @@ from acceptd.cell.client import Cell
 from acceptd.cell.compact import inputs_only, tensors_in
 from acceptd.cell.limits import JobLimits, job_limits
 from acceptd.compare import pairing
-from acceptd.compare.task import CompareTask
 from acceptd.errors import CellUnavailableError, ConfigError, InternalError
-from acceptd.evidence import Facts, HeldOut, JobRecord, Sealed, Statistics, Vectors, VectorSet
+from acceptd.evidence import Facts, HeldOut, JobRecord, KeptFile, Sealed, Statistics, Vectors, VectorSet
+from acceptd.heldout import pairs
 from acceptd.heldout.place import Packed, pack
-from acceptd.judge import heldout, inventory
+from acceptd.judge import inventory
 from acceptd.policy.contract import Contract
 from acceptd.policy.manifest import Manifest, ModelSpec
 from acceptd.rules import Rules
@@ -95,6 +95,9 @@ class Stage:
     hold: Hold
     bundle: Bundle
     agreed: Agreed
+    keep: Callable[[Mapping[str, int], int], dict[str, KeptFile]] = lambda _files, _most: {}
+    """Keeps what lies behind descriptors, up to so many bytes."""
+    kept: dict[str, KeptFile] = field(default_factory=dict)
     started: float = field(default_factory=time.monotonic)
     """When the fixed time began: once a cell stands and the sets are decoded, which no model has a part in."""
 
@@ -126,7 +129,13 @@ class Stage:
                 message = error.message[:300]
                 jobs.append(JobRecord(kind="run", ending="unavailable", cause="no cell", message=message))
             return HeldOut(
-                status="run", number=number, nonce=_nonce(), names=packed.names, jobs=jobs, statistics=statistics
+                status="run",
+                number=number,
+                nonce=_nonce(),
+                names=packed.names,
+                jobs=jobs,
+                statistics=statistics,
+                kept=self.kept,
             )
 
     def _evaluate(
@@ -258,11 +267,7 @@ class Stage:
         self, vectors: Vectors, jobs: list[JobRecord], expected: Blob, outputs: dict[str, Blob]
     ) -> Statistics | None:
         """Compare what was given with what is expected, under the contract's kinds and tolerances."""
-        runs = [job.model_copy(update={"variant": ""}) for job in jobs if job.kind == "run"]
-        agreed = heldout.view(self.bundle.manifest, self.agreed.contract)
-        whole = pairing.pair(agreed, self.agreed.contract, self.rules.policy, vectors, runs)
-        pairs = [one for one in whole.pairs if one.expected.file == pairing.EXPECTED]
-        task = CompareTask(pairs=pairs, problems=whole.problems)
+        task = pairs.task(self.bundle.manifest, self.agreed.contract, self.rules.policy, vectors, jobs)
         named = {pairing.EXPECTED: expected.reader()}
         named |= {pairing.outputs_key(model): blob.reader() for model, blob in outputs.items()}
         with lent(named) as files:
@@ -270,8 +275,8 @@ class Stage:
                 found = self.tools.comparer.compare(task, files, check=self.hold.check)
             except InternalError:
                 return None
-        rows = [row.model_copy(update={"against": "heldout"}) for row in found.outputs]
-        return found.model_copy(update={"outputs": rows, "insensitive": []})
+            self.kept = self.keep(files, self.rules.policy.evidence.keep_outputs_bytes)
+        return pairs.as_heldout(found)
 
     def fill(self) -> float:
         """Wait until the stage has taken its time; return by how much it was too long (seconds).

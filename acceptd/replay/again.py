@@ -10,6 +10,7 @@ from typing import Any, Literal
 from acceptd.compare import pairing
 from acceptd.compare.task import CompareTask
 from acceptd.evidence import KeptFile, Statistics, Submission
+from acceptd.heldout import pairs
 from acceptd.judge.finding import Finding, Judgement
 from acceptd.judge.profiles import Target, judge_all
 from acceptd.policy.policy import Policy
@@ -54,7 +55,7 @@ def again(stored: Stored, policy: Policy, compare: Compare) -> Replayed:
     old = [*_team(stored.body), *(one for one in known if one["audience"] != "team")]
     try:
         targets = _targets(stored, policy)
-        for reason in reasons(stored.policy, policy, stored.submission):
+        for reason in reasons(stored.policy, policy, stored.submission, stored.contract):
             raise RerunError(reason)
         submission = _compared(stored, policy, targets, compare)
         after = judged(stored, policy, submission, targets)
@@ -140,14 +141,37 @@ def _compared(stored: Stored, policy: Policy, targets: Sequence[Target], compare
         tasks = [_task(stored, rules.under(name), view) for rules in (stored.policy, policy)]
         if tasks[0] == tasks[1]:
             continue
-        needed = set(_files(tasks[1]))
-        if not needed <= view.kept.keys():
-            raise RerunError("what is compared changed, and the outputs of this submission were not kept")
-        statistics = compare(tasks[1], {key: view.kept[key] for key in sorted(needed)})
-        if statistics is None:
-            raise RerunError("what is compared changed, and the outputs of this submission are not kept any more")
-        submission = submission.with_statistics(name, statistics)
-    return submission
+        submission = submission.with_statistics(name, _again(tasks[1], view.kept, compare))
+    return _held_out(stored, policy, submission, compare)
+
+
+def _held_out(stored: Stored, policy: Policy, submission: Submission, compare: Compare) -> Submission:
+    """Return the submission with statistics of the held-out sets for the new policy."""
+    held, contract, manifest = submission.heldout, stored.contract, stored.manifest
+    if held is None or held.statistics is None or contract is None or manifest is None:
+        return submission
+    vectors = next((job.vectors for job in held.jobs if job.vectors is not None), None)
+    if vectors is None:
+        return submission
+    before, after = (
+        pairs.task(manifest, contract, rules, vectors, held.jobs) for rules in (stored.policy, policy)
+    )
+    if before == after:
+        return submission
+    statistics = _again(after, held.kept, compare)
+    return submission.model_copy(
+        update={"heldout": held.model_copy(update={"statistics": pairs.as_heldout(statistics)})}
+    )
+
+
+def _again(task: CompareTask, kept: Mapping[str, KeptFile], compare: Compare) -> Statistics:
+    needed = set(_files(task))
+    if not needed <= kept.keys():
+        raise RerunError("what is compared changed, and the outputs of this submission were not kept")
+    statistics = compare(task, {key: kept[key] for key in sorted(needed)})
+    if statistics is None:
+        raise RerunError("what is compared changed, and the outputs of this submission are not kept any more")
+    return statistics
 
 
 def _task(stored: Stored, policy: Policy, view: Submission) -> CompareTask:

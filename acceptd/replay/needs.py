@@ -10,12 +10,14 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from acceptd.evidence import JobRecord, Submission
+from acceptd.policy.contract import Contract
 from acceptd.policy.policy import LimitsTable, Policy
 
 JUDGED: Final = (
     "name", "profile", "profiles", "optional_profiles", "required_walls", "manifest", "vectors", "operators",
     "opsets", "parity", "contracts", "export", "licenses", "release.automatic", "release.channel_valid_seconds",
-    "severity", "evidence",
+    "severity", "evidence", "performance.least_samples", "performance.busy_pressure", "performance.busy_steal",
+    "placement.cpu_operators",
 )  # fmt: skip
 """Keys, or tables, that only the judge reads. What is not here decides what is run."""
 
@@ -32,11 +34,16 @@ def differing(old: Policy, new: Policy) -> Iterator[str]:
             yield key
 
 
-def reasons(old: Policy, new: Policy, submission: Submission) -> Iterator[str]:
+def reasons(old: Policy, new: Policy, submission: Submission, contract: Contract | None) -> Iterator[str]:
     """Yield why the evidence of a submission does not answer for the new policy."""
+    timed = contract is not None and contract.ceilings.timed
     for key in differing(old, new):
         if key == "release.channel" and submission.prior is None:
             continue
+        if key.startswith("heldout.") and submission.heldout is None:
+            continue  # nothing was held out, or it did not come so far: then the stage is missing
+        if key.startswith("performance.") and not timed:
+            continue  # what was timed is told, and nothing is judged by it
         yield f"{key} changed: it decides what is run or compared"
     stopped = submission.seal_failure is not None or any(
         job.ending in {"limit", "refused"} for job in submission.jobs
