@@ -17,6 +17,7 @@ from typing import Any, Literal
 from acceptd.cell.blobs import Blob, closing_blob, lent
 from acceptd.cell.limits import JobLimits, job_limits
 from acceptd.compare import pairing
+from acceptd.compare.golden import with_goldens
 from acceptd.errors import CellUnavailableError, InternalError, SealError
 from acceptd.evidence import (
     Facts,
@@ -328,6 +329,7 @@ class Acceptance:
     ) -> tuple[Statistics | None, dict[str, KeptFile]]:
         own = [job for job in self.jobs if job.profile in {"", rules.profile.name}]
         task = pairing.pair(shared.manifest, self.contract, rules.policy, shared.vectors, own)
+        task = with_goldens(task, shared.manifest, shared.vectors, own, shared.taken.sets)
         named = {pairing.EXPECTED: shared.expected.reader(), pairing.INPUTS: shared.inputs.reader()}
         named |= {pairing.outputs_key(model, variant): blob.reader() for (model, variant), blob in outputs.items()}
         with lent(named) as files:

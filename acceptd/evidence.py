@@ -14,6 +14,9 @@ from pydantic import Field
 from acceptd.declared import Declared as Declared
 from acceptd.declared import DeclaredModel as DeclaredModel
 from acceptd.declared import declared_by as declared_by
+from acceptd.golden_facts import ClassCount as ClassCount
+from acceptd.golden_facts import InputStats as InputStats
+from acceptd.golden_facts import QualityStats as QualityStats
 from acceptd.kept_facts import KeptFile as KeptFile
 from acceptd.model_facts import Allocation as Allocation
 from acceptd.model_facts import Cost as Cost
@@ -154,7 +157,10 @@ class Assets(Evidence):
 
 
 class VectorSet(Evidence):
-    """One golden set. Offsets of ``inputs`` are into the inputs blob, of ``expected`` into the other."""
+    """One golden set; one without ``expected`` is a smoke set.
+
+    Offsets of ``inputs`` are into the inputs blob, of all else into that of expected values.
+    """
 
     name: Text
     model: Text
@@ -162,6 +168,9 @@ class VectorSet(Evidence):
     expected: Annotated[list[Named], Field(max_length=4096)]
     rtol: Annotated[float, Field(ge=0)] | None = None
     atol: Annotated[float, Field(ge=0)] | None = None
+    labels: TensorRef | None = None
+    slices: TensorRef | None = None
+    """True class and slice of each row, in the blob of expected values."""
 
 
 class Vectors(Evidence):

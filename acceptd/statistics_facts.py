@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from acceptd.golden_facts import InputStats, QualityStats
 from acceptd.kind_facts import Audio, Boxes, Distribution, Embedding, Ranking, Sequence
 from acceptd.values import Evidence, Problem
 
@@ -60,3 +61,6 @@ class Statistics(Evidence):
     outputs: list[OutputStats] = []
     insensitive: list[str] = []
     problems: list[Problem] = []
+    inputs: list[InputStats] = []
+    """Golden inputs of a declared range."""
+    quality: list[QualityStats] = []

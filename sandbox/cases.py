@@ -59,18 +59,21 @@ def match(
 ) -> tuple[dict[str, Value], list[dict[str, str]]]:
     """Assign the values of a set to input names; return (feed, problems). Pure.
 
-    By name where every name is one of the model's; else by position over the inputs that are not
-    initializers. A name that the model does not have is reported.
+    As onnx_test_runner has it: a name counts, and a value without one goes by its position over the inputs that
+    are not initializers. Where a name is none of the model's, all go by position, and the name is reported.
     """
     names = [name for name, _ in values]
     known = {*inputs, *overridables}
-    if names and all(name in known for name in names):
-        replaced = [name for name in names if name not in inputs]
+    placed = [name or (inputs[index] if index < len(inputs) else "") for index, name in enumerate(names)]
+    if any(names) and all(name in known for name in placed) and len(set(placed)) == len(placed):
+        replaced = [name for name in names if name and name not in inputs]
         message = "the set feeds a value over a weight of the model"
-        return dict(values), [problem("run/overridden-initializer", name, message) for name in replaced]
-    ignored = [name for name in names if name and name not in known]
+        feed = dict(zip(placed, (value for _, value in values), strict=True))
+        return feed, [problem("run/overridden-initializer", name, message) for name in replaced]
+    ignored = [name for index, name in enumerate(names) if name and name not in inputs[index : index + 1]]
     problems = [
-        problem("run/name-ignored", name, "the model has no such input: position counts") for name in ignored
+        problem("run/name-ignored", name, "no such input, or names leave it open which: position counts")
+        for name in ignored
     ]
     if len(values) > len(inputs):
         message = f"{len(values)} values for {len(inputs)} inputs"

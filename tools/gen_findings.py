@@ -35,6 +35,7 @@ GROUPS = {
     "load": "Creating a session",
     "run": "Running",
     "parity": "Outputs against expected values",
+    "quality": "Answers on labelled rows",
     "behaviour": "Repeats, optimisation, probes",
     "heldout": "Held-out vectors",
     "placement": "Execution providers",

@@ -11,7 +11,7 @@ from acceptd.compare import protocol
 from acceptd.compare.blob import Blob
 from acceptd.compare.confine import confine
 from acceptd.compare.service import compare, serve
-from acceptd.compare.task import CompareTask, Pair, Slice
+from acceptd.compare.task import Bounded, CompareTask, Labelled, Pair, Slice
 from acceptd.evidence import TensorRef
 
 
@@ -37,7 +37,12 @@ def warm() -> None:
                     | {"rtol": 0.0, "atol": 0.0, "kind": kind}
                 )
             )
-        compare(CompareTask(pairs=pairs), blobs)
+        ref = TensorRef(dtype="float32", shape=[2, 2], offset=0, nbytes=16)
+        low = Bounded(set="", model="", input="", value=Slice(file="a", value=ref), low=1.0, high=2.0)
+        labels = Slice(file="a", value=TensorRef(dtype="int64", shape=[2], offset=0, nbytes=16))
+        rows = Slice(file="a", value=ref)
+        answers = Labelled(set="", model="", output="", kind="logits", got=rows, labels=labels)
+        compare(CompareTask(pairs=pairs, inputs=[low], labelled=[answers]), blobs)
 
 
 def main() -> int:

@@ -9,13 +9,14 @@ from collections.abc import Mapping
 
 from pydantic import ValidationError
 
-from acceptd.compare import nested, protocol
+from acceptd.compare import nested, protocol, ranges
 from acceptd.compare.blob import Blob, MalformedError
 from acceptd.compare.insensitive import insensitive
+from acceptd.compare.quality import quality
 from acceptd.compare.tally import Tally
 from acceptd.compare.task import CompareTask, Pair
 from acceptd.compare.values import DiffersError
-from acceptd.evidence import MapRef, OutputStats, SequenceRef, Statistics, TensorRef, ValueRef
+from acceptd.evidence import InputStats, MapRef, OutputStats, SequenceRef, Statistics, TensorRef, ValueRef
 
 BUDGET = 8
 """How often the bytes of all files together may be referred to: golden, repeat, unoptimised and sensitivity."""
@@ -39,7 +40,15 @@ def compare(task: CompareTask, blobs: Mapping[str, Blob]) -> Statistics:
                 same.append(f"{group.model}: {group.output}")
         except MalformedError:
             continue  # the same values are in a pair, where they count
-    return Statistics(outputs=outputs, insensitive=same, problems=task.problems)
+    inputs = []
+    for one in task.inputs:
+        left -= _bytes(one.value.value)
+        lost = InputStats(set=one.set, model=one.model, input=one.input, comparable=False)
+        inputs.append(ranges.measure(one, blobs) if left >= 0 else lost)
+    for row in task.labelled:
+        left -= sum(_bytes(part.value) for part in (row.got, row.labels, row.slices) if part is not None)
+    answers = quality(task.labelled, blobs) if left >= 0 else []
+    return Statistics(outputs=outputs, insensitive=same, problems=task.problems, inputs=inputs, quality=answers)
 
 
 def _bytes(value: ValueRef | None) -> int:

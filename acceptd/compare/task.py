@@ -80,9 +80,34 @@ class Group(Evidence):
     samples: Annotated[list[Sample], Field(max_length=64)]
 
 
+class Bounded(Evidence):
+    """One golden input, and the range that its manifest declares, both ends included."""
+
+    set: str
+    model: str
+    input: str
+    value: Slice
+    low: float
+    high: float
+
+
+class Labelled(Evidence):
+    """One output of one set on rows whose true class is known. ``got`` None: the run gave no such output."""
+
+    set: str
+    model: str
+    output: str
+    kind: Kind
+    got: Slice | None
+    labels: Slice
+    slices: Slice | None = None
+
+
 class CompareTask(Evidence):
     """One request. ``problems`` were found while pairing and are handed through to the statistics."""
 
     pairs: list[Pair] = []
     groups: list[Group] = []
+    inputs: list[Bounded] = []
+    labelled: list[Labelled] = []
     problems: list[Problem] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from acceptd.evidence import JobRecord, Submission
-from acceptd.judge import behaviour, parity, performance, placement, resources
+from acceptd.judge import behaviour, parity, performance, placement, quality, resources
 from acceptd.judge import schema as interfaces
 from acceptd.judge.finding import Finding
 from acceptd.judge.jobs import Jobs, ending, place
@@ -50,6 +50,7 @@ def after_run(
         for problem in statistics.problems:
             yield registered(problem.code, "compare", problem.where, problem.message)
         yield from parity.parity(manifest, statistics.outputs, policy, contract)
+        yield from quality.measured(manifest, contract, statistics)
         yield from behaviour.comparisons(manifest, statistics.outputs, statistics.insensitive)
     yield from runtimes(submission, profile)
 

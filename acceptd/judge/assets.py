@@ -19,10 +19,11 @@ MODEL_SUFFIXES: Final = (".onnx", ".ort", ".onnx.gz")
 def undeclared(manifest: Manifest, sealed: Sealed, inventory: Inventory, task: Owed) -> Iterator[Finding]:
     """Yield one finding for each file that nothing in the bundle accounts for.
 
-    A lock accounts for what it names, but not for a model: only [[models]] has one inspected. Inputs without
-    expected outputs are vectors too, if of little use.
+    A lock accounts for what it names, and [preprocessing] for its fixtures, but not for a model: only [[models]]
+    has one inspected. Inputs without expected outputs are vectors too, if of little use.
     """
-    locked = manifest.files or {}
+    raw = {one.raw for one in manifest.preprocessing.fixtures} if manifest.preprocessing is not None else set()
+    locked = raw | set(manifest.files or {})
     sizes = {file.path: file for file in sealed.files}
     for path in task.files:
         if path.lower().endswith(MODEL_SUFFIXES):

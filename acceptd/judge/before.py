@@ -9,6 +9,7 @@ from acceptd.judge import (
     assets,
     cost,
     coverage,
+    goldens,
     graph,
     independent,
     parity,
@@ -74,10 +75,10 @@ def before_run(
     yield from successor.findings(submission.prior, manifest, now)
     yield from _beside_the_models(manifest, policy, submission.sealed, inventory, jobs)
     yield from interfaces.schema(manifest, contract, facts)
-    yield from parity.goldens(manifest, inventory, policy)
+    yield from goldens.goldens(manifest, inventory, policy)
     vectors = jobs.last("vectors")
     if vectors is not None and vectors.vectors is not None:
-        yield from parity.decoded(manifest, inventory, vectors.vectors, policy)
+        yield from goldens.decoded(manifest, inventory, vectors.vectors, policy)
         yield from parity.capped(manifest, vectors.vectors, contract, policy)
 
 

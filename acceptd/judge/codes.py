@@ -15,12 +15,14 @@ from acceptd.judge.catalogue import (
     cell,
     export,
     facts,
+    golden,
     heldout,
     outcome,
     payload,
     performance,
     reasons_facts,
     reasons_files,
+    reasons_golden,
     reasons_model,
     reasons_record,
     reasons_run,
@@ -51,10 +53,17 @@ _BARE: Final[Table] = (
     | outcome.TABLE
     | performance.TABLE
     | heldout.TABLE
+    | golden.TABLE
 )
 REASONS: Final[reasons_files.Reasons] = (
-    reasons_files.TABLE | reasons_model.TABLE | reasons_facts.TABLE | reasons_run.TABLE | reasons_record.TABLE
-) | performance.REASONS
+    reasons_files.TABLE
+    | reasons_model.TABLE
+    | reasons_facts.TABLE
+    | reasons_run.TABLE
+    | reasons_record.TABLE
+    | reasons_golden.TABLE
+    | performance.REASONS
+)
 """Reason and references by code: every code has its line in one of the tables ``catalogue/reasons_*.py``."""
 
 
@@ -82,6 +91,7 @@ TRUSTED_GROUPS: Final = frozenset(
         "parity",
         "performance",
         "placement",
+        "quality",
         "runtime",
         "target",
     }

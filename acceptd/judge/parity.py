@@ -5,130 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from acceptd.evidence import OutputStats, TensorRef, Vectors, VectorSet
+from acceptd.evidence import OutputStats, TensorRef, Vectors
 from acceptd.judge.agreement import Breach, breaches
 from acceptd.judge.finding import Finding
-from acceptd.judge.interface import shape_fault
-from acceptd.judge.inventory import Inventory, is_output
+from acceptd.judge.goldens import expected_names as expected_names
+from acceptd.judge.goldens import fed as fed
+from acceptd.judge.goldens import unchecked_output
 from acceptd.judge.tolerance import RANKED as RANKED
 from acceptd.judge.tolerance import Resolved as Resolved
 from acceptd.judge.tolerance import promised
 from acceptd.judge.tolerance import tolerance as tolerance
-from acceptd.judge.words import from_job, make
+from acceptd.judge.words import make
 from acceptd.policy.contract import Contract
-from acceptd.policy.manifest import InputSpec, Manifest, ModelSpec, OutputSpec
+from acceptd.policy.manifest import Manifest, ModelSpec, OutputSpec
 from acceptd.policy.policy import Policy
-
-
-def expected_names(golden: VectorSet, model: ModelSpec) -> list[str] | None:
-    """Return the output name of each expected value; None where they cannot be assigned.
-
-    By name where every value names an output, each once; by position where none does (backend-test
-    files usually carry no names). A mixture is not guessed at.
-    """
-    outputs = [output.name for output in model.outputs]
-    names = [named.name for named in golden.expected]
-    known = [name in outputs for name in names]
-    if names and all(known):
-        return names if len(set(names)) == len(names) else None
-    if any(known) or len(names) > len(outputs):
-        return None
-    return outputs[: len(names)]
-
-
-def fed(golden: VectorSet, model: ModelSpec) -> Iterator[tuple[InputSpec, TensorRef]]:
-    """Yield the tensors of a golden set with the inputs that they feed: by name, else by position."""
-    inputs = {value.name: value for value in model.inputs}
-    for index, named in enumerate(golden.inputs):
-        spec = inputs.get(named.name) or (model.inputs[index] if index < len(model.inputs) else None)
-        if spec is not None and isinstance(named.value, TensorRef):
-            yield spec, named.value
-
-
-def goldens(manifest: Manifest, inventory: Inventory, policy: Policy) -> Iterator[Finding]:
-    """Yield what is wrong with the golden sets before any of them is read."""
-    for path in inventory.overlaps:
-        yield make("manifest/vectors-overlap", "manifest", path, "a golden-vector pattern covers this file")
-    for name, pattern in inventory.empty_patterns:
-        message = f"no golden set matches {pattern!r}"
-        yield make("vectors/pattern-empty", "vectors", f"models.{name}.vectors: {pattern}", message)
-    for directory in inventory.smoke:
-        message = "inputs without an expected output: nothing is compared"
-        yield make("vectors/smoke-only", "vectors", directory, message)
-    owners = {one.model for one in inventory.sets}
-    for model in manifest.models:
-        if model.name not in owners:
-            code = "vectors/missing" if policy.vectors.required else "vectors/none"
-            message = f"model {model.name!r} has no golden set"
-            yield make(code, "vectors", f"models.{model.name}", message)
-        for spec in model.vectors:
-            if "onnxruntime" in spec.origin.lower():
-                where = f"models.{model.name}.vectors"
-                yield make("vectors/self-made", "vectors", where, f"origin is {spec.origin!r}")
-
-
-def decoded(manifest: Manifest, inventory: Inventory, vectors: Vectors, policy: Policy) -> Iterator[Finding]:
-    """Yield what the ``vectors`` job shows; the trusted side knows which sets there must be."""
-    for problem in vectors.problems:
-        yield from_job_vectors(problem.code, problem.where, problem.message)
-    models = {model.name: model for model in manifest.models}
-    ordered = {(one.model, one.name): one for one in inventory.sets}
-    seen: set[tuple[str, str]] = set()
-    covered: dict[str, set[str]] = {}
-    for golden in vectors.sets:
-        where = f"{golden.model}: {golden.name}"
-        key = (golden.model, golden.name)
-        if key not in ordered or key in seen:
-            message = "the vectors job reported a set that was never ordered, or one set twice"
-            yield make("sandbox/protocol-violation", "vectors", where, message)
-            continue
-        seen.add(key)
-        if manifest.declared:
-            yield from _outside(golden, models[golden.model], manifest, where)
-        names = expected_names(golden, models[golden.model])
-        files = ordered[key].files
-        if files and golden.expected and len(golden.expected) != sum(is_output(path) for path in files):
-            message = f"{len(golden.expected)} expected values, but the set has another number of output files"
-            yield make("sandbox/protocol-violation", "vectors", where, message)
-        elif not golden.expected:
-            yield make("vectors/empty-set", "vectors", where, "the set has no expected output")
-        elif names is not None:
-            covered.setdefault(golden.model, set()).update(names)
-        else:
-            message = "expected values cannot be assigned to outputs by name or by position"
-            given = [named.name for named in golden.expected][:16]
-            shows = {"expected": given, "outputs": [one.name for one in models[golden.model].outputs][:16]}
-            yield make("vectors/unpaired", "vectors", where, message, shows)
-    if manifest.declared:
-        for name, expected in covered.items():
-            yield from _unchecked(models[name], expected, policy)
-
-
-def _outside(golden: VectorSet, model: ModelSpec, manifest: Manifest, where: str) -> Iterator[Finding]:
-    """The runtime takes any batch silently; the loader will not, so a golden may not need one either."""
-    bound: dict[str, int] = {}
-    for spec, value in fed(golden, model):
-        fault = shape_fault(spec.shape, value.shape, manifest.dims, bound) if spec.shape is not None else ""
-        if fault:
-            shows = {"declared": list(spec.shape or ()), "got": list(value.shape)}
-            yield make("vectors/input-shape", "vectors", f"{where}: {spec.name}", fault, shows)
-
-
-def _unchecked(model: ModelSpec, covered: set[str], policy: Policy) -> Iterator[Finding]:
-    """An output that no golden set expects may give anything; that is a hold where goldens are required."""
-    for output in model.outputs:
-        if output.name not in covered:
-            yield _unchecked_output(model, output, "no golden set has an expected value of this output", policy)
-
-
-def _unchecked_output(model: ModelSpec, output: OutputSpec, message: str, policy: Policy) -> Finding:
-    finding = make("vectors/output-unchecked", "vectors", f"{model.name}: {output.name}", message)
-    return finding if policy.vectors.required else finding.model_copy(update={"severity": "warn"})
-
-
-def from_job_vectors(code: str, where: str, message: str) -> Finding:
-    """Return the finding for a problem of the ``vectors`` job."""
-    return from_job(code, "vectors", where, message)
 
 
 def capped(manifest: Manifest, vectors: Vectors, contract: Contract | None, policy: Policy) -> Iterator[Finding]:
@@ -211,7 +101,7 @@ def _empty(model: ModelSpec, rows: Sequence[OutputStats], policy: Policy) -> Ite
         own = [row for row in rows if row.output == output.name]
         if own and all(row.comparable and row.non_finite >= row.n for row in own):
             message = "no golden set has a single finite element of this output"
-            yield _unchecked_output(model, output, message, policy)
+            yield unchecked_output(model, output, message, policy)
 
 
 def _drift(output: OutputSpec | None, held: Resolved, contract: Contract | None, policy: Policy) -> float:

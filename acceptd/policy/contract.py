@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from acceptd.policy.manifest import BundlePath, DimBounds, InputSpec, OutputSpec, Table
 from acceptd.policy.names import ModelId, Name, Sha256
+from acceptd.policy.quality import QualityFloor
 
 Bound = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
@@ -65,6 +66,25 @@ class ContractModel(Table):
     inputs: Annotated[list[InputSpec], Field(max_length=4096)]
     outputs: Annotated[list[OutputSpec], Field(max_length=4096)]
     heldout: Annotated[list[HeldOutSets], Field(max_length=16)] = []
+    quality: Annotated[list[QualityFloor], Field(max_length=4096)] = []
+    """What the labelled goldens have to show."""
+
+    @model_validator(mode="after")
+    def _floors_meant(self) -> ContractModel:
+        names = {output.name for output in self.outputs}
+        for number, floor in enumerate(self.quality):
+            if floor.output not in names:
+                raise ValueError(f"quality[{number}]: no output {floor.output[:60]!r}")
+            if floor.label is not None and self.label_index(floor.output, floor.label) is None:
+                raise ValueError(f"quality[{number}]: the output has no label {floor.label[:60]!r}")
+        return self
+
+    def label_index(self, output: str, label: str) -> int | None:
+        """Return the class that a label stands for: by its place among the output's labels, else its number."""
+        labels = next((one.labels for one in self.outputs if one.name == output), None)
+        if labels is not None:
+            return labels.index(label) if label in labels else None
+        return int(label) if label.isascii() and label.isdecimal() and len(label) < 10 else None
 
 
 class Contract(Table):

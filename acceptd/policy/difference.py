@@ -27,6 +27,7 @@ _LESS_IS_STRICTER: Final = frozenset(
         "limits", "operators.domains", "opsets.ir_max", "opsets.max", "parity", "release.automatic",
         "release.channel_valid_seconds", "heldout.evaluations", "licenses.allowed", "operators.allowed",
         "operators.limits",
+        "vectors.require_origin",
     }
 )  # fmt: skip
 _EMPTY_IS_ANY: Final = {"licenses.allowed": "any licence", "operators.allowed": "every operator of the domains"}
@@ -91,6 +92,8 @@ def _tendency(key: str, one: Any, other: Any) -> str:
     scale = _SCALE.get(key)
     if scale is not None:
         return "stricter" if scale.index(other) > scale.index(one) else "laxer"
+    if key == "vectors.require_origin" and not (isinstance(one, list) and isinstance(other, list)):
+        return "stricter" if (other is True and one is False) or isinstance(other, list) else "laxer"
     if key in _EMPTY_IS_ANY and not (one and other):
         return "stricter" if other else "laxer"
     sign = 1 if key in _MORE_IS_STRICTER or _least(key) else -1 if _within(key, _LESS_IS_STRICTER) else 0

@@ -14,6 +14,9 @@ from pydantic import AfterValidator, Field, model_validator
 
 from acceptd.errors import ConfigError
 from acceptd.policy.export import Exporter, ExportRecord
+from acceptd.policy.golden import Fixture as Fixture
+from acceptd.policy.golden import VectorsSpec as VectorsSpec
+from acceptd.policy.names import BundlePath as BundlePath
 from acceptd.policy.names import ModelId, Name, Sha256
 from acceptd.policy.quantization import Quantization
 from acceptd.policy.table import Short as Short
@@ -36,26 +39,12 @@ Dtype = Literal[
 LABEL_VERSION = re.compile(r"[A-Za-z0-9._-]{1,32}", re.ASCII)
 
 
-def _relative_path(value: str) -> str:
-    parts = value.split("/")
-    if (
-        not value
-        or value.startswith("/")
-        or "\\" in value
-        or "\0" in value
-        or any(p in {"", ".", ".."} for p in parts)
-    ):
-        raise ValueError(f"{value[:200]!r} is no path inside the bundle")
-    return value
-
-
 def _label_version(value: str) -> str:
     if not LABEL_VERSION.fullmatch(value):
         raise ValueError("1 to 32 of A-Z a-z 0-9 . _ - are allowed")
     return value
 
 
-BundlePath = Annotated[str, Field(max_length=1024), AfterValidator(_relative_path)]
 Dim = Annotated[int, Field(ge=0, le=2**31)] | Annotated[str, Field(min_length=1, max_length=256)]
 
 
@@ -117,13 +106,6 @@ class OutputSpec(ValueSpec):
         if wrong := foreign(self.kind, self.tolerance):
             raise ValueError(f"tolerance.limits: {wrong}")
         return self
-
-
-class VectorsSpec(Table):
-    """Golden sets: glob patterns of directories or .npz pairs, and where the expected values come from."""
-
-    sets: Annotated[list[BundlePath], Field(min_length=1, max_length=256)]
-    origin: Short = "undeclared"
 
 
 class IndependentExport(Table):
@@ -194,10 +176,11 @@ class BundleTable(Table):
 
 
 class Preprocessing(Table):
-    """Identity of the preprocessing that the model was made for."""
+    """Identity of the preprocessing that the model was made for, and examples of what it makes of raw input."""
 
     version: Annotated[str, AfterValidator(_label_version)]
     sha256: Sha256
+    fixtures: Annotated[list[Fixture], Field(max_length=256)] = []
 
 
 class LabelSchema(Table):

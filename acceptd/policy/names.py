@@ -1,4 +1,4 @@
-"""The one grammar of team, model and channel names, and of digests (design, section 1)."""
+"""The one grammar of team, model and channel names, of digests and of paths in a bundle (design, section 1)."""
 
 from __future__ import annotations
 
@@ -40,6 +40,21 @@ def valid_sha256(value: str) -> str:
     return value
 
 
+def relative_path(value: str) -> str:
+    """Return ``value`` if it is a path inside a bundle; raise ValueError otherwise."""
+    parts = value.split("/")
+    if (
+        not value
+        or value.startswith("/")
+        or "\\" in value
+        or "\0" in value
+        or any(part in {"", ".", ".."} for part in parts)
+    ):
+        raise ValueError(f"{value[:200]!r} is no path inside the bundle")
+    return value
+
+
 Name = Annotated[str, Field(max_length=64), AfterValidator(valid_name)]
 ModelId = Annotated[str, Field(max_length=129), AfterValidator(valid_model_id)]
 Sha256 = Annotated[str, Field(max_length=64), AfterValidator(valid_sha256)]
+BundlePath = Annotated[str, Field(max_length=1024), AfterValidator(relative_path)]

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from acceptd.policy.export import ExportField
+from acceptd.policy.golden import AcceptedOrigins
 from acceptd.policy.licenses import valid_entry
 from acceptd.policy.manifest import Table, Tolerance
 from acceptd.policy.names import Name
@@ -84,9 +85,10 @@ class ManifestTable(Table):
 
 
 class VectorsTable(Table):
-    """Whether golden vectors are required."""
+    """Whether golden vectors are required, and of which origin."""
 
     required: bool = True
+    require_origin: bool | AcceptedOrigins = False
 
 
 class CapsTable(Table):

@@ -18,6 +18,7 @@ _STAGE_OF: Final = {
     "seal": "seal", "archive": "unpack", "manifest": "manifest", "wire": "inspect", "external-data": "inspect",
     "structure": "inspect", "operator": "inspect", "sandbox": "inspect", "vectors": "vectors", "load": "run",
     "run": "run", "placement": "run", "resources": "run", "behaviour": "compare", "parity": "compare",
+    "quality": "compare",
     "cell": "cell",
 }  # fmt: skip
 """The stage that a family belongs to; one that is not listed is the judge's."""

@@ -59,14 +59,16 @@ def test_sets_are_found_in_every_convention_and_in_numeric_order() -> None:
         ("old/test_data_0.npz", "npz"),
         ("np", "npz"),
         ("pairs/a_inputs.npz", "npz"),
+        ("smoke", "onnx"),
     ]
+    assert [one.smoke for one in taken.sets] == [False] * 5 + [True]
     assert taken.sets[0].files == tuple(
         f"test_data_set_2/{name}" for name in ("input_0.pb", "input_1.pb", "output_0.pb")
     )
     assert (taken.sets[2].inputs, taken.sets[2].outputs) == ("old/test_data_0.npz", "old/test_data_0.npz")
     assert taken.sets[3].outputs == "np/outputs.npz"
     assert taken.smoke == ("smoke",)
-    assert taken.empty_patterns == (("main", "smoke"),)
+    assert taken.empty_patterns == ()
     spec = vectors_spec(taken, world.a_manifest())
     assert spec["types"]["main"]["inputs"] == [{"name": "features", "kind": "tensor", "dtype": "float32"}]
     assert set(taken.vector_files()) == {

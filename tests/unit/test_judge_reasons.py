@@ -6,7 +6,14 @@ import re
 
 import pytest
 
-from acceptd.judge.catalogue import reasons_facts, reasons_files, reasons_model, reasons_record, reasons_run
+from acceptd.judge.catalogue import (
+    reasons_facts,
+    reasons_files,
+    reasons_golden,
+    reasons_model,
+    reasons_record,
+    reasons_run,
+)
 from acceptd.judge.catalogue.references import REFERENCES
 from acceptd.judge.codes import CODES, REASONS, changeable, group, may_override
 from acceptd.report.explain import explained, near
@@ -22,7 +29,7 @@ def test_every_code_has_its_reason_and_every_reason_its_code() -> None:
 
 
 def test_no_code_has_a_second_reason_that_nobody_would_see() -> None:
-    tables = (reasons_facts, reasons_files, reasons_model, reasons_record, reasons_run)
+    tables = (reasons_facts, reasons_files, reasons_golden, reasons_model, reasons_record, reasons_run)
     assert sum(len(one.TABLE) for one in tables) == len(REASONS)
 
 

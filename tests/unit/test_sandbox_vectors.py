@@ -13,7 +13,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from sandbox import vectors
+from sandbox import golden_files, tolerances, vectors
 from sandbox.messages import RefusedError
 from sandbox.tensors import (
     ELEMENTS,
@@ -305,7 +305,7 @@ def test_npy_with_bytes_left_over_is_refused() -> None:
     stream = io.BytesIO()
     np.save(stream, ONES)
     with pytest.raises(ValueError, match="left over"):
-        vectors.npy_array(stream.getvalue() + b"x")
+        golden_files.npy_array(stream.getvalue() + b"x")
 
 
 def test_the_model_zoos_legacy_npz(tmp_path: Path) -> None:
@@ -337,7 +337,7 @@ def test_a_data_json_that_cannot_be_meant_is_a_problem(tmp_path: Path, text: str
 
 def test_huge_integer_tolerance_is_a_problem() -> None:
     with pytest.raises(ValueError, match="atol"):
-        vectors.tolerances(json.dumps({"atol": 10**400}).encode())
+        tolerances.of_json(json.dumps({"atol": 10**400}).encode())
 
 
 def test_a_set_without_expected_values_is_kept_and_said(tmp_path: Path) -> None:

@@ -122,6 +122,10 @@ _OTHER: Final = {
     "UAX 15": ("Unicode Normalization Forms", "https://www.unicode.org/reports/tr15/"),
     "UTS 39": ("Unicode Security Mechanisms", "https://www.unicode.org/reports/tr39/"),
     "Fifield 2019": ("A better zip bomb (USENIX WOOT 2019)", "https://www.bamsoftware.com/hacks/zipbomb/"),
+    "arXiv:1706.04599": (
+        "Guo et al.: On Calibration of Modern Neural Networks",
+        "https://arxiv.org/abs/1706.04599",
+    ),
     "arXiv:1708.06733": (
         "Gu et al.: BadNets: Identifying Vulnerabilities in the Machine Learning Model Supply Chain",
         "https://arxiv.org/abs/1708.06733",
