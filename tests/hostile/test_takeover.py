@@ -122,6 +122,7 @@ def test_a_lying_job_is_never_accepted(name: str, tmp_path: Path) -> None:
 
 SMUGGLES = {
     "behind the inputs": """
+import os
 _honest = body
 def body(order, channel, blobs):
     phases = _honest(order, channel, blobs)
@@ -141,6 +142,8 @@ def body(order, channel, blobs): return _honest(order, _Lying(channel), blobs)
 """,
 }
 LOOKS = """
+import json, os
+from sandbox.messages import RefusedError
 _honest = body
 def body(order, channel, blobs):
     size = os.fstat(blobs['inputs']).st_size
@@ -155,8 +158,7 @@ def test_vectors_and_run_taken_over_together_cannot_pass_expected_values(name: s
     folder = classifier.write_bundle(tmp_path / "b")
     with liar(tmp_path / "home", "vectors.py", SMUGGLES[name], also={"run.py": LOOKS}) as bench:
         report = local.check_one(bench, folder)
-    assert "the expected values are here" not in str(report["findings"])
-    assert "load/failed" not in codes(report)
+    assert report["verdict"] == "accepted", report["findings"]
 
 
 def test_a_model_cannot_hide_behind_another_models_file_name(tmp_path: Path) -> None:
