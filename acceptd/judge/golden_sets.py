@@ -136,7 +136,7 @@ def find(paths: Sequence[str], manifest: Manifest | None, models: Sequence[str])
 
 
 def named_sets(model: str, patterns: Iterable[str], paths: Sequence[str]) -> list[SetFiles]:
-    """Return the sets with expected values that ``patterns`` name among ``paths``, each once, as those of ``model``."""
+    """Return the sets of ``model`` with expected values that ``patterns`` name among ``paths``, each once."""
     tree, present = _Tree(paths), frozenset(paths)
     found: dict[SetFiles, None] = {}
     for pattern in patterns:
