@@ -89,7 +89,8 @@ class Execution:
             if variant == "":
                 spec = base | {"optimised": True, "repeats": 2, "probes": probes} | self._timing()
             else:
-                spec = base | {"optimised": False, "repeats": 1, "probes": False}
+                relations = self._relations(limits) if probes else None
+                spec = base | {"optimised": False, "repeats": 1, "probes": False, "relations": relations}
             calls.append(partial(self._probed, order, spec))
         share = job_share(self.rules, "run", mapped=limits.inner.mapped_bytes)
         records = [record for records in self.hold.side_by_side(share, calls) for record in records]
@@ -119,6 +120,14 @@ class Execution:
         spec = base | {"optimised": True, "repeats": 2, "probes": False} | self._timing()
         with self.hold.alone():
             return [self._once(order, spec)]
+
+    def _relations(self, limits: JobLimits) -> dict[str, Any] | None:
+        """Return what the second process may use to hold calls against each other; None where it shall not."""
+        probes = self.rules.policy.probes
+        if not probes.relations:
+            return None
+        threads, memory = limits.inner.threads, limits.inner.memory_bytes
+        return {"seconds": probes.relations_seconds, "threads": threads, "memory_bytes": memory}
 
     def _golden_inputs(self, model: ModelSpec, sources: Sources, stack: ExitStack) -> InputsOnly:
         sets = [one for one in sources.vectors.sets if one.model == model.name] if sources.vectors else []

@@ -10,10 +10,11 @@ from acceptd.values import Evidence, Problem
 
 Against = Literal[
     "golden", "repeat", "unoptimised", "probe", "row", "order", "threads", "fresh", "concurrent", "batch",
-    "reference", "prior", "heldout",
+    "input", "reference", "prior", "heldout",
 ]  # fmt: skip
 """What an output was compared with: the expected value; another inference (repeat, without optimisation, a row
-alone, another order of rows, more threads, a fresh process, concurrent calls, after other batch sizes); itself
+alone, another order of rows, more threads, a fresh process, concurrent calls, after other batch sizes,
+one input changed alone); itself
 (``probe``: ranges alone); onnx's own evaluator; the current release; the contract's held-out value."""
 
 

@@ -17,6 +17,7 @@ from sandbox.tensors import (
     BlobReader,
     BlobWriter,
     OptionalValue,
+    SequenceValue,
     TensorValue,
     Value,
     blob_is_full,
@@ -96,6 +97,7 @@ class Runner:
         self._shapes_in = {
             value.name: self._declared_in.get(value.name, {}).get("shape") or value.shape for value in ports.inputs
         }
+        self._ends_without_memory = True
         self.first_golden: dict[str, Value] = {}
         self.first_ms: float | None = None
         """The first inference of the session, in ms."""
@@ -144,10 +146,37 @@ class Runner:
     def infer(self, feeds: dict[str, Any]) -> list[Value] | None:
         """Return the outputs for arrays of all inputs without a word about them; None where it failed."""
         try:
-            results = self._infer(self._ready(self._feed(feeds)))
-            return [from_runtime(got, port.type) for got, port in zip(results, self._ports.outputs, strict=True)]
+            return self.attempt(feeds)
         except Exception:  # noqa: BLE001 - onnxruntime raises a type of its own for each status
             return None
+
+    def attempt(self, feeds: dict[str, Any]) -> list[Value]:
+        """Return the outputs for arrays of all inputs. Raises whatever onnxruntime raises."""
+        results = self._infer(self._ready(self._feed(feeds)))
+        return [from_runtime(got, port.type) for got, port in zip(results, self._ports.outputs, strict=True)]
+
+    def several(self, name: str, calls: Sequence[Sequence[Value]]) -> None:
+        """Send one case for several calls: each output is the sequence of theirs."""
+        outputs = [SequenceValue(tuple(column)) for column in zip(*calls, strict=True)]
+        kept = self._keep(name, outputs, is_probe=True)
+        self._send(_case(name, 0) | {"outputs": kept, "finite": all_finite(outputs)})
+
+    def failed(self, name: str, message: str) -> None:
+        """Send a case that failed, and why."""
+        self._send(_case(name, 0) | {"error": text_of(message)})
+
+    def on(self, session: Any) -> Runner:
+        """Return a runner on another session of the same model, which writes to the same blob.
+
+        A refused allocation is then a failed case and does not end the job.
+        """
+        made = Runner(session, self._ports, self._writer, self._channel)
+        made._ends_without_memory = False
+        return made
+
+    def release(self) -> None:
+        """Give the session up, so that its memory is free for the next one."""
+        self._session = None
 
     def _feed(self, feeds: dict[str, Any]) -> dict[str, Value]:
         types = {value.name: value.type.dtype for value in self._ports.inputs}
@@ -201,7 +230,7 @@ class Runner:
             found.append(problem("run/unexpressible-type", name, str(error)))
             case["error"] = text_of(str(error))
         except Exception as error:  # onnxruntime raises a type of its own for each status
-            if in_domain and is_memory_error(error):
+            if in_domain and self._ends_without_memory and is_memory_error(error):
                 message = text_of(str(error)) or "memory was refused"
                 raise RefusedError("resources/memory-limit", name, message, stage="case") from error
             case["error"] = text_of(f"{type(error).__name__}: {error}")

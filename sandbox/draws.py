@@ -38,13 +38,18 @@ class Probe:
     rows: int = 0
 
 
-def batch_of(inputs: Sequence[Port], outputs: Sequence[Mapping[str, Any]], dims: Dims) -> str:
+def batch_of(
+    inputs: Sequence[Port],
+    outputs: Sequence[Mapping[str, Any]],
+    dims: Dims,
+    carriers: Sequence[Port] | None = None,
+) -> str:
     """Return the bounded dimension whose entries are examples of their own, or an empty string.
 
-    It is the first one of every input with a range, of every other input that has it at all, and of
-    every output (``OutputSpec`` as JSON data), and no other axis goes by its name.
+    It is the first one of all ``carriers`` (of None: of every input with a range), of every other input that has
+    it at all, and of every output (``OutputSpec`` as JSON data), and no other axis goes by its name.
     """
-    varied = [port for port in inputs if port.varied]
+    varied = [port for port in inputs if port.varied] if carriers is None else carriers
     firsts = {port.shape[0] if port.shape else "" for port in varied}
     shapes = [one.get("shape") or [""] for one in outputs]
     firsts |= {shape[0] for shape in shapes}

@@ -261,6 +261,20 @@ STEPS: dict[str, Step] = dict(
 """The load order: step name to function; each returns its note or raises."""
 
 
+def another(load: Load, *, threads: int = 0) -> Any:
+    """Return one more session of a loaded model: optimised, as the profile says, perhaps with other ``threads``.
+
+    Raises RefusedError as the step ``session`` does.
+    """
+    fresh = session.new_options()
+    session.plan_memory(fresh)
+    profile = load.profile | ({"intra_op_threads": threads} if threads else {})
+    session.apply_options(fresh, profile, load.entries, optimised=True)
+    session.register_operators(fresh, load.profile)
+    own = session.provider_options(load.profile, load.providers)
+    return session.create(load.path, fresh, load.providers, own if any(own) else ())
+
+
 def load_in_order(load: Load, channel: Channel) -> None:
     """Go through the load order; send a ``step`` frame after each, and the schema when it is known.
 

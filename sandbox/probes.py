@@ -70,7 +70,8 @@ class Planner:
             ("high", lambda port: port.edges()[1]),
             ("mid", _middle),
         ):
-            yield from self._inside(name, maker)
+            if name != "high" or any(low != high for low, high in (port.edges() for port in self._layout.varied)):
+                yield from self._inside(name, maker)
         yield from self._bounds(("min", "max"), allowed=self._layout.declared)
 
     def values(self, *, quantised: bool = False) -> Iterator[Probe]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sandbox import probing, session
+from sandbox import metamorphic, probing, session
 from sandbox.cases import Ports, Runner
 from sandbox.interface import RuntimeType
 from sandbox.load import Load, discover_schema, load_in_order, receipts, schema_frame
@@ -29,6 +29,7 @@ def body(order: dict[str, Any], channel: Channel, blobs: dict[str, int]) -> dict
     spec = order["spec"]
     if spec.get("kernel"):
         channel.send("kernel", kernel(int(spec["kernel"])))  # before a submitted byte is read: nobody can amend it
+    baseline = metamorphic.peak_bytes()
     started = time.perf_counter()
     load = Load(spec)
     load_in_order(load, channel)
@@ -47,6 +48,8 @@ def body(order: dict[str, Any], channel: Channel, blobs: dict[str, int]) -> dict
     timed = time.perf_counter()
     if optimised and spec.get("probes", False):
         probing.probe(runner, load, channel)
+    if not optimised and spec.get("relations"):
+        metamorphic.relate(runner, load, channel, baseline)
     ended = time.perf_counter()
     return {
         "hash": load.hash_ms,

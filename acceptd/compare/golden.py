@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from acceptd.compare.pairing import EXPECTED, INPUTS
-from acceptd.compare.pairing import _cases as cases_of
-from acceptd.compare.pairing import _outputs as outputs_of
+from acceptd.compare.parts import cases_of, outputs_of
 from acceptd.compare.task import Bounded, CompareTask, Kind, Labelled, Slice
 from acceptd.evidence import Case, JobRecord, Vectors, VectorSet
 from acceptd.judge.golden_sets import SetFiles, labelled_output

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from acceptd.compare.parts import cases_of, kind_of, outputs_of
+from acceptd.compare.parts import outputs_key as outputs_key
+from acceptd.compare.relations import Relations
 from acceptd.compare.task import Against, CompareTask, Group, Kind, Pair, Sample, Slice
 from acceptd.evidence import Case, JobRecord, Problem, TensorRef, Vectors, VectorSet
 from acceptd.judge.jobs import Jobs
 from acceptd.judge.parity import expected_names, tolerance
 from acceptd.policy.contract import Contract
-from acceptd.policy.manifest import Manifest, ModelSpec, OutputSpec
+from acceptd.policy.manifest import Manifest, ModelSpec
 from acceptd.policy.policy import Policy
 
 EXPECTED: Final = "expected"
@@ -20,11 +23,6 @@ INPUTS: Final = "inputs"
 MAX_SAMPLES: Final = 64
 _WILD_PROBES: Final = ("nan", "inf", "float-")
 """Probes whose outputs say nothing about sensitivity: NaN and overflow spread over any weights."""
-
-
-def outputs_key(model: str, variant: str = "") -> str:
-    """Return the key of the outputs blob of one ``run`` job."""
-    return f"outputs:{model}:{variant}" if variant else f"outputs:{model}"
 
 
 def pair(
@@ -48,9 +46,9 @@ def pair(
             continue
         plain = found.last("run", model, "unoptimised")
         goldens = [one for one in (vectors.sets if vectors is not None else []) if one.model == model.name]
-        first = _cases(run, 0)
-        second = _cases(run, 1)
-        other = _cases(plain, 0) if plain is not None else {}
+        first = cases_of(run, 0)
+        second = cases_of(run, 1)
+        other = cases_of(plain, 0) if plain is not None else {}
         for golden in goldens:
             names = expected_names(golden, model)
             if names is None:
@@ -68,34 +66,10 @@ def pair(
         if manifest.declared:
             fed = {golden.name for golden in goldens}
             pairs += _probes(model, {name: case for name, case in first.items() if name not in fed})
+            pairs += Relations(manifest, model, contract, policy, goldens, run, plain).pairs()
         if model.inputs:
             groups += _groups(model, goldens, first)
     return CompareTask(pairs=pairs, groups=groups, problems=problems)
-
-
-def _cases(record: JobRecord, repeat: int) -> dict[str, Case]:
-    """Return the first case of each set that did not raise."""
-    result: dict[str, Case] = {}
-    for case in record.cases:
-        if case.repeat == repeat and not case.error:
-            result.setdefault(case.set, case)
-    return result
-
-
-def _outputs(model: ModelSpec, case: Case, variant: str = "") -> dict[str, Slice]:
-    """Return the outputs of a case by name; by position where the run names none."""
-    names = [named.name for named in case.outputs]
-    if not all(names) or len(set(names)) != len(names):
-        names = [output.name for output in model.outputs]
-    key = outputs_key(model.name, variant)
-    pairs = zip(names, case.outputs, strict=False)
-    return {name: Slice(file=key, value=named.value) for name, named in pairs}
-
-
-def _kind(output: OutputSpec | None) -> Kind:
-    if output is not None and output.kind in {"logits", "probabilities"}:
-        return "logits" if output.kind == "logits" else "probabilities"
-    return "values"
 
 
 def _goldens(
@@ -108,7 +82,7 @@ def _goldens(
     policy: Policy,
 ) -> Iterator[Pair]:
     specs = {output.name: output for output in model.outputs}
-    given = _outputs(model, case)
+    given = outputs_of(model, case)
     for name, named in zip(names, golden.expected, strict=True):
         dtype = named.value.dtype if isinstance(named.value, TensorRef) else ""
         held = tolerance(manifest, specs.get(name), golden, contract, policy, dtype)
@@ -121,7 +95,7 @@ def _goldens(
             got=given.get(name),
             rtol=held.rtol,
             atol=held.atol,
-            kind=_kind(specs.get(name)),
+            kind=kind_of(specs.get(name)),
         )
 
 
@@ -135,18 +109,18 @@ def _runs(
     policy: Policy,
 ) -> Iterator[Pair]:
     specs = {output.name: output for output in model.outputs}
-    other = _outputs(model, plain, "unoptimised")
-    for name, value in _outputs(model, case).items():
+    other = outputs_of(model, plain, "unoptimised")
+    for name, value in outputs_of(model, case).items():
         dtype = value.value.dtype if isinstance(value.value, TensorRef) else ""
         held = tolerance(manifest, specs.get(name), golden, contract, policy, dtype)
-        kind = _kind(specs.get(name))
+        kind = kind_of(specs.get(name))
         yield _pair(model, golden.name, name, "unoptimised", value, other.get(name), held.rtol, held.atol, kind)
 
 
 def _repeats(model: ModelSpec, first: Case, second: Case) -> Iterator[Pair]:
     """Two runs of one session on one input must agree exactly."""
-    other = _outputs(model, second)
-    for name, value in _outputs(model, first).items():
+    other = outputs_of(model, second)
+    for name, value in outputs_of(model, first).items():
         yield _pair(model, first.set, name, "repeat", value, other.get(name), 0.0, 0.0, "values")
 
 
@@ -158,7 +132,7 @@ def _probes(model: ModelSpec, probes: dict[str, Case]) -> Iterator[Pair]:
     wanted = {output.name for output in model.outputs if output.kind == "probabilities"}
     for name, case in probes.items():
         if case.in_domain and case.finite is not False:
-            for output, value in _outputs(model, case).items():
+            for output, value in outputs_of(model, case).items():
                 if output in wanted:
                     yield _pair(model, name, output, "probe", value, value, 0.0, 0.0, "probabilities")
 
@@ -197,7 +171,7 @@ def _groups(model: ModelSpec, goldens: Sequence[VectorSet], cases: dict[str, Cas
     ][:MAX_SAMPLES]
     by_output: dict[str, list[Sample]] = {}
     for name, case in chosen:
-        for output, value in _outputs(model, case).items():
+        for output, value in outputs_of(model, case).items():
             sample = Sample(key=name, inputs=inputs.get(name), output=value)
             by_output.setdefault(output, []).append(sample)
     for output, samples in by_output.items():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from acceptd.evidence import JobRecord, Submission
-from acceptd.judge import behaviour, parity, performance, placement, quality, resources
+from acceptd.judge import behaviour, parity, performance, placement, quality, relations, resources
 from acceptd.judge import schema as interfaces
 from acceptd.judge.finding import Finding
 from acceptd.judge.jobs import Jobs, ending, place
@@ -38,10 +38,12 @@ def after_run(
             if record.schema_ is not None:
                 yield from interfaces.runtime(manifest, model, record.schema_)
             yield from behaviour.cases(manifest, model, record, vectors)
+            yield from relations.told(manifest, model, record)
             yield from placement.placement(record, profile)
         plain = jobs.last("run", model, "unoptimised")
         if plain is not None:
             yield from behaviour.cases(manifest, model, plain, vectors)
+            yield from relations.told(manifest, model, plain)
         if submission.sealed is not None:
             yield from resources.ceilings(model, record, facts.get(model.name), submission.sealed, contract)
         yield from performance.ceilings(model, jobs, contract, policy)
@@ -52,6 +54,7 @@ def after_run(
         yield from parity.parity(manifest, statistics.outputs, policy, contract)
         yield from quality.measured(manifest, contract, statistics)
         yield from behaviour.comparisons(manifest, statistics.outputs, statistics.insensitive)
+        yield from relations.comparisons(manifest, statistics.outputs, facts)
     yield from runtimes(submission, profile)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from acceptd.evidence import Case, JobRecord, Named, OutputStats, SequenceRef, TensorRef, Vectors
+from acceptd.judge import relations
 from acceptd.judge.finding import Finding
 from acceptd.judge.interface import shape_fault
 from acceptd.judge.jobs import place
@@ -26,9 +27,11 @@ def cases(manifest: Manifest, model: ModelSpec, record: JobRecord, vectors: Vect
         where = f"{place(record)}: {case.set}"
         key = (case.set, case.repeat)
         probe = case.set.startswith(PROBE) and key not in owed
-        if vectors is None and not probe:
+        second = record.variant == "unoptimised" and manifest.declared
+        relation = second and case.set.startswith(relations.META) and key not in owed
+        if vectors is None and not (probe or relation):
             continue  # what was ordered is not known; the missing stage decides
-        if (not probe and key not in owed) or key in seen:
+        if (not (probe or relation) and key not in owed) or key in seen:
             yield make(
                 "run/unexpected-case", "run", where, f"repeat {case.repeat} was never ordered, or came twice"
             )
@@ -38,7 +41,11 @@ def cases(manifest: Manifest, model: ModelSpec, record: JobRecord, vectors: Vect
             if probe and not (case.in_domain and manifest.declared):
                 continue  # nobody promised anything there
             yield from_job(problem.code, "run", f"{where}: {problem.where}", problem.message)
-        if probe:
+        if relation:
+            yield from relations.cases(record, case)
+        elif probe and case.error and record.variant == "unoptimised":
+            yield _failed(record, where, case)
+        elif probe:
             yield from _probe(manifest, model, case, where, ranged=ranged)
         elif case.error:
             yield _failed(record, where, case)
@@ -141,7 +148,8 @@ def comparisons(manifest: Manifest, rows: Sequence[OutputStats], insensitive: Se
             message = f"{row.range_violations} values outside [0, 1] or rows whose sum is not 1 within 1e-4"
             yield make("behaviour/probe-not-probabilities", "compare", where, message, {"n": row.n})
         elif row.against == "unoptimised":
-            if row.comparable and row.top1_mismatches and kinds.get((row.model, row.output)) in RANKED:
+            golden = not row.set.startswith(PROBE)  # a class that changes on noise says little
+            if golden and row.comparable and row.top1_mismatches and kinds.get((row.model, row.output)) in RANKED:
                 message = f"{row.top1_mismatches} of {row.top1_total} rows change their top class"
                 yield make("behaviour/optimisation-class-change", "compare", where, message, shows)
             elif not row.comparable or row.exceeding:

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Final, Literal
 
 from acceptd.judge.catalogue import (
+    behaviour,
     cell,
     export,
     facts,
@@ -20,6 +21,7 @@ from acceptd.judge.catalogue import (
     outcome,
     payload,
     performance,
+    reasons_behaviour,
     reasons_facts,
     reasons_files,
     reasons_golden,
@@ -52,6 +54,7 @@ _BARE: Final[Table] = (
     | runtime.TABLE
     | outcome.TABLE
     | performance.TABLE
+    | behaviour.TABLE
     | heldout.TABLE
     | golden.TABLE
 )
@@ -63,6 +66,7 @@ REASONS: Final[reasons_files.Reasons] = (
     | reasons_record.TABLE
     | reasons_golden.TABLE
     | performance.REASONS
+    | reasons_behaviour.TABLE
 )
 """Reason and references by code: every code has its line in one of the tables ``catalogue/reasons_*.py``."""
 

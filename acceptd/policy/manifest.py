@@ -126,6 +126,8 @@ class ModelSpec(Table):
     outputs: Annotated[list[OutputSpec], Field(max_length=4096)] = []
     vectors: Annotated[list[VectorsSpec], Field(max_length=64)] = []
     independent_export: IndependentExport | None = None
+    rows_interact: bool = False
+    """Rows of one batch influence each other by design: they are not compared alone or in another order."""
     quantization: Quantization | None = None
 
     @property

@@ -1,0 +1,175 @@
+"""Which outputs of probes and of the second process must agree with each other, whatever is right. Pure.
+
+The cases and their names are those of ``sandbox/metamorphic.py`` and ``sandbox/probing.py``. Everything stands in
+blobs that the jobs wrote; rows are cut out of a tensor by its reference alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from acceptd.compare.parts import cases_of, kind_of, outputs_of
+from acceptd.compare.task import Against, Pair, Slice
+from acceptd.evidence import JobRecord, SequenceRef, TensorRef, ValueRef, VectorSet
+from acceptd.judge.tolerance import promised
+from acceptd.policy.contract import Contract
+from acceptd.policy.manifest import Manifest, ModelSpec
+from acceptd.policy.policy import Policy
+
+DRAWS: Final = "probe:draws-0"
+_FLOOR: Final = {"float64": 1e-12, "float16": 2.0**-8, "bfloat16": 2.0**-6}
+_FLOOR_USUAL: Final = 1e-5
+"""Relative difference that two paths through one computation may show (other kernels, another order of
+sums), by element type, where the output's own tolerance is smaller."""
+
+Table = dict[str, Slice]
+
+
+@dataclass(frozen=True, slots=True)
+class Relations:
+    """All relations of one model. ``run`` is the main run, ``plain`` the second process; None: there was none."""
+
+    manifest: Manifest
+    model: ModelSpec
+    contract: Contract | None
+    policy: Policy
+    goldens: Sequence[VectorSet]
+    run: JobRecord
+    plain: JobRecord | None
+
+    def pairs(self) -> Iterator[Pair]:
+        """Yield what the comparer must hold against each other."""
+        yield from self._within()
+        if self.plain is not None:
+            yield from self._between(self.plain)
+
+    def _within(self) -> Iterator[Pair]:
+        """Of the main run: the same probe twice, and one input changed alone."""
+        first, second = cases_of(self.run, 0), cases_of(self.run, 1)
+        own = {one.name for one in self.goldens}
+        for name in (name for name in second if name in first and name.startswith("probe:") and name not in own):
+            for output, value in outputs_of(self.model, first[name]).items():
+                other = outputs_of(self.model, second[name]).get(output)
+                yield self._exact(name, output, "repeat", value, other)
+        if DRAWS in first:
+            base = outputs_of(self.model, first[DRAWS])
+            for name in (name for name in first if name.startswith("probe:only-")):
+                for output, value in outputs_of(self.model, first[name]).items():
+                    if output in base:
+                        yield self._exact(name, output, "input", base[output], value)
+
+    def _between(self, plain: JobRecord) -> Iterator[Pair]:
+        main = {name: outputs_of(self.model, case) for name, case in cases_of(self.run, 0).items()}
+        told = {name: outputs_of(self.model, case, "unoptimised") for name, case in cases_of(plain, 0).items()}
+        if DRAWS in main and DRAWS in told:
+            yield from self._whole(DRAWS, "unoptimised", main[DRAWS], told[DRAWS])
+        golden = self.goldens[0].name if self.goldens else ""
+        base: Table = {}
+        for name, origin in (("meta:draws", DRAWS), ("meta:golden", golden)):
+            if name in told:
+                base = told[name]
+                yield from self._whole(name, "fresh", main.get(origin, {}), base)
+        yield from self._whole("meta:threads", "threads", base, told.get("meta:threads", {}))
+        for first, second in (
+            ("meta:min", "meta:min-again"),
+            ("meta:max-fresh", "meta:max"),
+            ("meta:odd-fresh", "meta:odd"),
+        ):
+            yield from self._whole(second, "batch", told.get(first, {}), told.get(second, {}))
+        alone, apart = told.get("meta:single", {}), told.get("meta:calls", {})
+        for calls in (2, 4):
+            name = f"meta:concurrent-{calls}"
+            single = {output: _first(value, calls) for output, value in (alone or apart).items()}
+            yield from self._whole(name, "concurrent", single, told.get(name, {}))
+        if not self.model.rows_interact:
+            yield from self._rows(base, alone, told.get("meta:order", {}))
+
+    def _rows(self, base: Table, alone: Table, moved: Table) -> Iterator[Pair]:
+        """Rows in one batch against the same rows alone, and against the batch moved on by one row."""
+        for output, value in base.items():
+            batch = value.value
+            single = alone.get(output)
+            if single is not None and isinstance(single.value, SequenceRef) and isinstance(batch, TensorRef):
+                cut = _cut(batch, [_rows_of(one) for one in single.value.items])
+                if cut is not None:
+                    expected = Slice(file=value.file, value=cut)
+                    yield from self._whole("meta:single", "row", {output: expected}, {output: single})
+            other = moved.get(output)
+            if other is not None and isinstance(other.value, TensorRef) and isinstance(batch, TensorRef):
+                rows = batch.shape[0] if batch.shape else 0
+                left, right = _cut(batch, [rows - 1, 1]), _cut(other.value, [1, rows - 1])
+                if left is not None and right is not None:
+                    turned = SequenceRef(kind="sequence", items=right.items[::-1])
+                    first, second = Slice(file=value.file, value=left), Slice(file=other.file, value=turned)
+                    yield from self._whole("meta:order", "order", {output: first}, {output: second})
+
+    def _whole(self, name: str, against: Against, expected: Table, got: Table) -> Iterator[Pair]:
+        """Pair the outputs that both sides have, under the tolerance of each."""
+        specs = {output.name: output for output in self.model.outputs}
+        for output, value in expected.items():
+            if output not in got:
+                continue
+            spec, dtype = specs.get(output), _dtype(value)
+            held = promised(self.manifest, self.model.name, spec, self.contract, self.policy, dtype)
+            yield Pair(
+                set=name,
+                model=self.model.name,
+                output=output,
+                against=against,
+                expected=value,
+                got=got[output],
+                rtol=max(held.rtol, _FLOOR.get(dtype, _FLOOR_USUAL)),
+                atol=held.atol,
+                kind=kind_of(spec),
+            )
+
+    def _exact(self, name: str, output: str, against: Against, value: Slice, other: Slice | None) -> Pair:
+        return Pair(
+            set=name,
+            model=self.model.name,
+            output=output,
+            against=against,
+            expected=value,
+            got=other,
+            rtol=0.0,
+            atol=0.0,
+            kind="values",
+        )
+
+
+def _rows_of(value: ValueRef) -> int:
+    return value.shape[0] if isinstance(value, TensorRef) and value.shape else 0
+
+
+def _dtype(part: Slice) -> str:
+    value = part.value
+    while isinstance(value, SequenceRef) and value.items:
+        value = value.items[0]
+    return value.dtype if isinstance(value, TensorRef) else ""
+
+
+def _first(part: Slice, count: int) -> Slice:
+    """Return the first items of a sequence, over and over again where it has fewer."""
+    value = part.value
+    if not isinstance(value, SequenceRef) or not value.items:
+        return part
+    items = [value.items[index % len(value.items)] for index in range(count)]
+    return Slice(file=part.file, value=SequenceRef(kind="sequence", items=items))
+
+
+def _cut(ref: TensorRef, sizes: Sequence[int]) -> SequenceRef | None:
+    """Return the rows of a tensor in parts of ``sizes``, from its first one on; None where it has not so many."""
+    rows = ref.shape[0] if ref.shape else 0
+    if not rows or ref.dtype == "string" or ref.nbytes % rows:
+        return None
+    if not sizes or min(sizes) < 1 or sum(sizes) > rows:
+        return None
+    width, at = ref.nbytes // rows, ref.offset
+    items: list[ValueRef] = []
+    for size in sizes:
+        shape = [size, *ref.shape[1:]]
+        items.append(TensorRef(kind="tensor", dtype=ref.dtype, shape=shape, offset=at, nbytes=size * width))
+        at += size * width
+    return SequenceRef(kind="sequence", items=items)
