@@ -36,6 +36,15 @@ class InboxTable(BaseModel):
     max_entries: Annotated[int, Field(ge=1, le=1_000_000)] = 10_000
 
 
+class CheckpointTable(BaseModel):
+    """Where signed checkpoints of the ledger are kept outside the state directory."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+
+    anchor: str | Annotated[list[str], Field(min_length=1, max_length=64)] = ""
+    """A directory, ``journal``, or a command as a list. Empty: nowhere, and every verdict says so."""
+
+
 class Settings(BaseModel):
     """``acceptd.toml``."""
 
@@ -58,6 +67,7 @@ class Settings(BaseModel):
     """How long a stop lets running work finish before it cancels it."""
     queue_limit: Annotated[int, Field(ge=1, le=1_000_000)] = 10_000
     inbox: InboxTable = InboxTable()
+    checkpoint: CheckpointTable = CheckpointTable()
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
 

@@ -27,11 +27,12 @@ from acceptd.errors import AcceptdError, CellUnavailableError, LedgerError, Stat
 from acceptd.intake.claims import Claim
 from acceptd.intake.inbox import Inbox, InboxSettings, Notice
 from acceptd.lifecycle import EXAMINED, Lifecycle
-from acceptd.record import checkpoint
+from acceptd.record.anchor import open_anchor
 from acceptd.record.entry import moment_of
-from acceptd.record.keys import load_keyring, load_signer
+from acceptd.record.keys import load_signer
 from acceptd.record.leases import Leases
 from acceptd.record.log import Ledger
+from acceptd.record.notary import Notary
 from acceptd.record.queue import Queue
 from acceptd.release import channel
 from acceptd.release.reconcile import reconcile
@@ -64,6 +65,7 @@ class _Rooms:
     workers: Workers
     inbox: Inbox
     journal: Journal
+    notary: Notary
 
 
 class Daemon:
@@ -77,6 +79,7 @@ class Daemon:
         self._rules_lock = threading.Lock()
         self._rules = load_rules(policies_directory(settings), settings.policy)
         self._paused = False
+        self._broken = ""
         self.ready = threading.Event()
 
     def stop(self) -> None:
@@ -102,6 +105,7 @@ class Daemon:
 
         Raises:
             StateError: another daemon works here, or the state is not whole.
+            LedgerError: the log is not what was signed; then nothing more was written.
             CellUnavailableError: a wall that the policy requires does not hold on this host.
         """
         os.umask(0o022)
@@ -120,7 +124,9 @@ class Daemon:
                 for duty in (self._watch_space, self._look_for_withdrawn, self._offer_again, self._keep_releases):
                     self._guarded(duty, rooms)
             self._finish(rooms)
-            self._checkpoint(rooms)
+            rooms.notary.stop()
+            if self._broken:
+                raise LedgerError(self._broken)
 
     def _finish(self, rooms: _Rooms) -> None:
         """Let running work end, up to ``stop_seconds`` or a second signal; then cancel it, and wait for that.
@@ -151,6 +157,10 @@ class Daemon:
         require_room(self.rules(), capacity)
         self._sweep()
         signer = load_signer(self.paths.state, "ledger")
+        anchor = open_anchor(self.settings.checkpoint.anchor, self.paths.state)
+        notary = Notary(self.paths.state, ledger, signer, anchor, self._end_broken)
+        notary.begin()  # first: a log that is not what was signed gets no further entry
+        stack.callback(notary.stop)
         tools = stack.enter_context(
             Tools.open(
                 self.paths.sealed,
@@ -178,9 +188,15 @@ class Daemon:
             ledger_signer=signer,
             release_keys=keys,
             discard=inbox.discard,
+            standing=lambda: notary.standing,
+            on_verdict=lambda *_: notary.nudge(),
         )
-        self._rooms = _Rooms(ledger, queue, keys, lifecycle, workers, inbox, journal)
+        self._rooms = _Rooms(ledger, queue, keys, lifecycle, workers, inbox, journal, notary)
         return self._rooms
+
+    def _end_broken(self, reason: str) -> None:
+        self._broken = reason
+        self._words.put(signal.SIGTERM)
 
     def _workers(self, ledger: Ledger, capacity: Share) -> tuple[Workers, Journal]:
         leases = Leases(ledger, boot=secrets.token_hex(8))
@@ -229,6 +245,7 @@ class Daemon:
             log.warning("taken up after a death", submission=death.id, state=death.state, deaths=death.deaths)
         for claim in rooms.inbox.leftovers():
             rooms.lifecycle.claim(claim)
+        rooms.notary.start()
         rooms.workers.start()
         rooms.journal.start(rooms.workers.show)
         self._offer_again(rooms)
@@ -332,11 +349,7 @@ class Daemon:
         done = channel.refresh(self.paths.state, rooms.ledger, rooms.keys, valid_seconds=seconds)
         for problem in done.problems:
             log.error("channel not refreshed", what=problem)
-        self._checkpoint(rooms)
-
-    def _checkpoint(self, rooms: _Rooms) -> None:
-        signer = rooms.lifecycle.ledger_signer
-        checkpoint.write(self.paths.state, rooms.ledger, signer, load_keyring(self.paths.state))
+        rooms.notary.nudge()
 
     def _watch_space(self, rooms: _Rooms) -> None:
         free = shutil.disk_usage(self.paths.state).free

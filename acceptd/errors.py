@@ -69,6 +69,10 @@ class LedgerError(InternalError):
     exit_code = 5
 
 
+class AnchorError(InternalError):
+    """The place outside the state that keeps checkpoints cannot be reached: nothing is proved, nothing signed."""
+
+
 class DuplicateEntryError(LedgerError):
     """The ledger has this verdict, or this release number, already: one per submission, one per channel."""
 

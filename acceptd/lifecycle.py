@@ -80,6 +80,8 @@ class Lifecycle:
     kept_rules: set[str] = field(default_factory=set)
     """Digests of rules whose text is kept as evidence already, so that a verdict can be replayed."""
     on_verdict: Callable[[str, str, dict[str, float]], None] = lambda _id, _verdict, _timings: None
+    standing: Callable[[], str] = lambda: "unanchored"
+    """Whether a place outside the state keeps the ledger's checkpoints; each verdict says so."""
     discard: Callable[[Claim], list[str]] = lambda _claim: []
 
     def claim(self, claim: Claim) -> None:
@@ -250,7 +252,7 @@ class Lifecycle:
 
     def _record(self, row: Row, rules: Rules, outcome: Outcome, state: str = "judged") -> None:
         """Append the one verdict entry and move the submission on, in one transaction."""
-        prepared = entry_body(row.team, row.name, rules, outcome, self.ledger_signer)
+        prepared = entry_body(row.team, row.name, rules, outcome, self.ledger_signer, self.standing())
         body = prepared.body
         first_used = self._first_used(rules, outcome)
         rules_blobs = self._rules_blobs(rules, outcome)

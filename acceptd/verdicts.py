@@ -30,15 +30,15 @@ class Prepared:
     document: dict[str, Any]
 
 
-def entry_body(team: str, name: str, rules: Rules, outcome: Outcome, signer: Signer) -> Prepared:
-    """Return everything that one verdict puts on record.
+def entry_body(team: str, name: str, rules: Rules, outcome: Outcome, signer: Signer, ledger: str) -> Prepared:
+    """Return everything that one verdict puts on record. ``ledger`` says whether it is anchored now.
 
     The entry holds the findings for the team, a digest of the rest, and the digests of evidence,
     policy, contract and profile; the statement says the same, signed, for who does not trust the database.
     """
     manifest = outcome.manifest
     evidence = canonical(plain(outcome.submission.model_dump(mode="json", by_alias=True)))
-    report = report_of(rules, outcome)
+    report = report_of(rules, outcome, ledger=ledger)
     reviewers = [finding for finding in report["findings"] if finding["audience"] != "team"]
     shown = for_team(report)
     judgement = outcome.judgement
@@ -75,6 +75,7 @@ def entry_body(team: str, name: str, rules: Rules, outcome: Outcome, signer: Sig
         "compared_with": report["difference"]["release"],
         "evidence_digest": hashlib.sha256(evidence).hexdigest(),
         "walls": dict(sorted(outcome.submission.walls.items())),
+        "ledger": ledger,
         "inferred": list(outcome.submission.inferred),
         "reviewer_findings": {"count": len(reviewers), "digest": digest(plain(reviewers))},
     }
@@ -123,7 +124,7 @@ def _profile(finding: Mapping[str, Any]) -> dict[str, Any]:
     return {"profile": finding["profile"]} if finding.get("profile") else {}
 
 
-def report_of(rules: Rules, outcome: Outcome) -> dict[str, Any]:
+def report_of(rules: Rules, outcome: Outcome, *, ledger: str = "none: nothing is recorded") -> dict[str, Any]:
     """Return the whole report of an outcome, as a reviewer may see it."""
     return document(
         outcome.submission,
@@ -135,6 +136,7 @@ def report_of(rules: Rules, outcome: Outcome) -> dict[str, Any]:
         profiles=profile_rows(outcome.judgement, outcome.submission, rules.targets),
         contract_digest=outcome.contract_digest,
         timings_ms=outcome.timings_ms,
+        ledger=ledger,
     )
 
 

@@ -16,6 +16,10 @@ from acceptd.cli.common import JsonOption, StateOption, chosen_state, console, p
 from acceptd.config import Paths, load_settings, policies_directory
 from acceptd.errors import AcceptdError
 from acceptd.local import free_space
+from acceptd.record.anchor import open_anchor
+from acceptd.record.checkpoint import exported
+from acceptd.record.keys import load_keyring
+from acceptd.record.log import Ledger
 from acceptd.report.escape import line
 from acceptd.rules import load_rules
 
@@ -70,10 +74,23 @@ def _installation(state: Path) -> dict[str, str]:
     paths = Paths(state)
     if not state.is_dir():
         return {"state": f"{state} does not exist (acceptd init)"}
-    facts = {"state": str(state), "free_bytes": str(free_space(state)), "ledger": "unanchored"}
+    facts = {"state": str(state), "free_bytes": str(free_space(state)), "ledger": _standing(state)}
     try:
         missing = paths.missing()
         facts["layout"] = "whole" if not missing else f"{missing[0]} is missing (acceptd init)"
     except (OSError, AcceptdError) as error:
         facts["layout"] = str(error)
     return facts
+
+
+def _standing(state: Path) -> str:
+    """Say whether a place outside the state keeps the ledger's checkpoints, by asking it."""
+    try:
+        anchor = open_anchor(load_settings(state).checkpoint.anchor, state)
+        if anchor is None:
+            return "unanchored: name a place outside the state as checkpoint.anchor in acceptd.toml"
+        with Ledger.open(state, create=False) as ledger:
+            kept = exported(anchor, load_keyring(state), ledger.origin)
+    except AcceptdError as error:
+        return f"unanchored: {error}"
+    return f"anchored in {anchor.words}" + (f" at {kept.size} entries" if kept else ": it keeps no checkpoint yet")

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from acceptd.cli.common import EXIT_AUDIT, JsonOption, StateOption, chosen_state, console
-from acceptd.config import require_state
-from acceptd.errors import UsageError
-from acceptd.record import audit
+from acceptd.cli.common import EXIT_AUDIT, JsonOption, StateOption, chosen_state, console, progress_console
+from acceptd.config import load_settings, require_state
+from acceptd.errors import AnchorError, ConfigError, LedgerError, StateError, UsageError
+from acceptd.record import anchor as anchors
+from acceptd.record import audit, checkpoint
 from acceptd.record.entry import Filter
+from acceptd.record.keys import Keyring, load_keyring
 from acceptd.record.log import Ledger
+from acceptd.release import audit as release_audit
+from acceptd.release.signers import Auditor
 from acceptd.report.escape import line
 from acceptd.report.targets import Targets
 
@@ -21,21 +26,114 @@ app = typer.Typer(help="The record of every verdict, release and revocation.", n
 
 
 @app.command("verify")
-def verify(state: StateOption = None, json_: JsonOption = False) -> None:
-    """Recompute every leaf, node and projection; say what differs and where. Exit 5 if anything does."""
+def verify(
+    checkpoints: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--checkpoint", help="A signed checkpoint that you kept: the log must extend it (repeatable)."
+        ),
+    ] = None,
+    keyring: Annotated[
+        Path | None, typer.Option("--keyring", help="Your own copy of keyring.json; the state's own says less.")
+    ] = None,
+    objects: Annotated[
+        bool, typer.Option("--objects/--no-objects", help="Hash the bytes of every stored bundle.")
+    ] = True,
+    state: StateOption = None,
+    json_: JsonOption = False,
+) -> None:
+    """Recompute every leaf, root, projection, signature, pointer and stored byte; say what differs and where.
+
+    The checkpoint that `checkpoint.anchor` keeps is compared too. Exit 5 if anything differs.
+    """
     paths = require_state(chosen_state(state))
-    found = audit.examine(paths.state)
-    head, differences = found.head, found.differences
+    keys = Keyring.load(keyring) if keyring is not None else None
+    kept = [audit.Kept(str(path), _read_note(path)) for path in checkpoints or ()]
+    with progress_console().status("verifying the ledger") as status:
+        kept, unreachable = _from_anchor(paths.state, kept)
+        found = audit.examine(paths.state, keys, kept)
+        differences = [*unreachable, *found.differences]
+        differences += _releases(
+            paths.state, keys, objects=objects, told=lambda text: status.update(f"verifying {text}")
+        )
+    head = found.head
     if json_:
         rows = [{"what": one.what, "where": one.where, "message": one.message} for one in differences]
-        typer.echo(json.dumps({"entries": head.size, "root": head.root.hex(), "differences": rows}))
+        body = {"entries": head.size, "root": head.root.hex(), "checkpoints": [one.place for one in kept]}
+        typer.echo(json.dumps(body | {"differences": rows}))
     else:
         out = console()
         for one in differences:
             out.print(line(f"differs: {one.what} {one.where}: {one.message}"), markup=False)
         word = "verified" if not differences else f"{len(differences)} differences"
         out.print(f"ledger: {head.size} entries, root {head.root.hex()[:16]}…, {word}", markup=False)
+        if not kept:
+            text = "no checkpoint from outside was compared: a cut log or a restored backup would not show"
+            out.print(f"        {text}", markup=False)
     raise typer.Exit(EXIT_AUDIT if differences else 0)
+
+
+def _read_note(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(anchors.MAX_NOTE + 1)
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}", remedy="name a file with a signed checkpoint") from error
+
+
+def _from_anchor(state: Path, kept: list[audit.Kept]) -> tuple[list[audit.Kept], list[audit.Difference]]:
+    """Add what the configured anchor keeps; an anchor that cannot be asked is a difference."""
+    anchor = anchors.open_anchor(load_settings(state).checkpoint.anchor, state)
+    if anchor is None:
+        return kept, []
+    try:
+        with Ledger.open(state, create=False, damaged=True) as ledger:
+            note = anchor.last(ledger.origin)
+    except AnchorError as error:
+        return kept, [audit.Difference("anchor", anchor.words, str(error))]
+    except (LedgerError, StateError):
+        return kept, []  # the audit itself says what is wrong with the database
+    return ([*kept, audit.Kept(anchor.words, note)] if note is not None else kept), []
+
+
+def _releases(
+    state: Path, keyring: Keyring | None, *, objects: bool, told: Callable[[str], None]
+) -> list[audit.Difference]:
+    try:
+        keys = Auditor(keyring or load_keyring(state))
+        with Ledger.open(state, create=False, damaged=True) as ledger:
+            return release_audit.examine(state, ledger, keys, objects=objects, progress=told)
+    except (LedgerError, StateError, ConfigError) as error:
+        return [audit.Difference("release", "releases", f"cannot be compared: {error}")]
+
+
+@app.command("proof")
+def proof(
+    entry: Annotated[int, typer.Argument(min=0, help="The entry's number.")],
+    state: StateOption = None,
+) -> None:
+    """Print, as JSON, the proof that an entry is in the log, under the newest signed checkpoint that covers it."""
+    paths = require_state(chosen_state(state))
+    with Ledger.open(paths.state, create=False) as ledger:
+        if entry >= ledger.tree().size:
+            raise UsageError(f"there is no entry {entry}", remedy=f"the last one is {ledger.tree().size - 1}")
+        size = next((size for size in reversed(checkpoint.sizes(paths.state)) if size > entry), None)
+        note = None
+        if size is not None and size <= ledger.tree().size:
+            checkpoint.read(paths.state, size, load_keyring(paths.state), ledger.origin)
+            note = checkpoint.note_of(paths.state, size).decode()
+        found = ledger.proof(entry, size if note is not None else None)
+    typer.echo(json.dumps({"schema": 1, "origin": ledger.origin, **found.as_json(), "checkpoint": note}, indent=2))
+
+
+@app.command("rebuild")
+def rebuild(state: StateOption = None) -> None:
+    """Make the projections anew from the entries, in one transaction; entries and evidence stay as they are."""
+    paths = require_state(chosen_state(state))
+    with Ledger.open(paths.state, create=False) as ledger:
+        ledger.rebuild()
+        size = ledger.tree().size
+    console().print(f"ledger: projections made anew from {size} entries", markup=False)
 
 
 @app.command("show")

@@ -7,10 +7,11 @@ the projections are rebuilt in SQLite's temporary file, and the differences repo
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from sqlalchemy import Connection, Row, func, select
 
@@ -73,8 +74,16 @@ def verify(state: Path, keyring: Keyring | None = None) -> list[Difference]:
     return list(examine(state, keyring).differences)
 
 
-def examine(state: Path, keyring: Keyring | None = None) -> Audit:
-    """Audit the ledger of ``state``, however damaged it is.
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A signed checkpoint that was kept outside the state directory, and where."""
+
+    place: str
+    note: bytes
+
+
+def examine(state: Path, keyring: Keyring | None = None, kept: Sequence[Kept] = ()) -> Audit:
+    """Audit the ledger of ``state``, however damaged it is, against the checkpoints ``kept`` outside it.
 
     ``keyring`` is the auditor's own copy; without it the state directory's is used, which says less.
     Raises StateError only where there is no ledger to look at.
@@ -92,7 +101,8 @@ def examine(state: Path, keyring: Keyring | None = None) -> Audit:
         report.add("database", database.FILE_NAME, error)
         return report.audit()
     with ledger:
-        for check in (_database, _entries, _projections, _queue, _evidence):
+        roots = _checkpoints(state, ledger, keyring, report) + _outside(kept, ledger, keyring, report)
+        for check in (_database, partial(_entries, roots), _projections, _queue, _evidence):
             try:
                 check(state, ledger, keyring, report)
             except LedgerError as error:
@@ -116,9 +126,13 @@ def _database(_state: Path, ledger: Ledger, _keyring: Keyring | None, report: _R
             report.add("database", f"trigger {name}", "is not acceptd's")
 
 
-def _entries(state: Path, ledger: Ledger, keyring: Keyring | None, report: _Report) -> None:
-    """Every entry, the tree over them, their statements, and the checkpoints, in one pass."""
-    roots = _checkpoints(state, ledger, keyring, report)
+def _entries(
+    claims: Sequence[_Claim], _state: Path, ledger: Ledger, keyring: Keyring | None, report: _Report
+) -> None:
+    """Every entry, the tree over them, their statements, and what checkpoints claim, in one pass."""
+    roots: dict[int, list[_Claim]] = {}
+    for claim in claims:
+        roots.setdefault(claim.size, []).append(claim)
     frontier, whole = merkle.Frontier(), True
     with ledger.reading() as connection:
         for page in _pages(connection):
@@ -131,31 +145,54 @@ def _entries(state: Path, ledger: Ledger, keyring: Keyring | None, report: _Repo
                 _entry(row, leaf, ledger.origin, keyring, report)
                 frontier, completed = frontier.append(merkle.leaf_hash(leaf))
                 due += completed
-                claimed = roots.pop(frontier.size, None)
-                if claimed is not None and claimed != frontier.root():
-                    report.add("checkpoint", f"size {frontier.size}", "its root is not that of the entries")
+                for claim in roots.pop(frontier.size, ()):
+                    if claim.root != frontier.root():
+                        report.add("checkpoint", claim.place, "its root is not that of the entries")
             if whole:
                 _nodes(connection, first, frontier.size, due, report)
         stored = connection.execute(select(func.count()).select_from(tables.nodes)).scalar()
     report.head = TreeHead(frontier.size, frontier.root())
     if stored != frontier.size - len(frontier.hashes):
         report.add("tree", "nodes", f"{stored} nodes are stored for {frontier.size} entries")
-    for size in sorted(roots):
-        report.add("checkpoint", f"size {size}", f"the log has {frontier.size} entries: cut, or an older backup")
+    for claim in (one for size in sorted(roots) for one in roots[size]):
+        message = f"of {claim.size} entries; the log has {frontier.size}: cut, or an older backup"
+        report.add("checkpoint", claim.place, message)
 
 
-def _checkpoints(state: Path, ledger: Ledger, keyring: Keyring | None, report: _Report) -> dict[int, bytes]:
-    """Return size to root of all checkpoints that verify; report the others."""
-    roots: dict[int, bytes] = {}
+class _Claim(NamedTuple):
+    """What a verified checkpoint says, and where it lay."""
+
+    size: int
+    root: bytes
+    place: str
+
+
+def _checkpoints(state: Path, ledger: Ledger, keyring: Keyring | None, report: _Report) -> list[_Claim]:
+    """Return what the state directory's checkpoints claim; report those that do not verify."""
+    claims: list[_Claim] = []
     if keyring is None:
-        return roots
+        return claims
     for size in checkpoint.sizes(state):
         try:
-            roots[size] = checkpoint.read(state, size, keyring, ledger.origin).root
+            claims.append(_Claim(size, checkpoint.read(state, size, keyring, ledger.origin).root, f"size {size}"))
         except LedgerError as error:
             if size in checkpoint.sizes(state):  # else it was pruned meanwhile
                 report.add("checkpoint", f"size {size}", error)
-    return roots
+    return claims
+
+
+def _outside(kept: Sequence[Kept], ledger: Ledger, keyring: Keyring | None, report: _Report) -> list[_Claim]:
+    claims: list[_Claim] = []
+    if keyring is None:
+        return claims
+    for one in kept:
+        try:
+            found = checkpoint.verify(one.note, keyring, ledger.origin)
+        except LoaderError as error:
+            report.add("checkpoint", one.place, error)
+        else:
+            claims.append(_Claim(found.size, found.root, one.place))
+    return claims
 
 
 def _pages(connection: Connection) -> Iterator[list[Row[Any]]]:

@@ -19,6 +19,7 @@ from typing import Final
 from acceptd.errors import LedgerError, MalformedError, SignatureError
 from acceptd.intake.files import replace_file
 from acceptd.record import merkle
+from acceptd.record.anchor import Anchor
 from acceptd.record.canonical import MAX_INT
 from acceptd.record.failpoint import failpoint
 from acceptd.record.keys import Keyring, PublicKey, Signer
@@ -91,29 +92,53 @@ def parse(note: bytes) -> tuple[Checkpoint, bytes, list[tuple[str, bytes]]]:
     return Checkpoint(origin, int(size), decoded), f"{text}\n".encode(), signatures
 
 
-def write(state: Path, ledger: Ledger, signer: Signer, keyring: Keyring) -> Checkpoint:
-    """Sign the log as it stands and write it under ``checkpoints/``, durably; return it.
+def write(
+    state: Path, ledger: Ledger, signer: Signer, keyring: Keyring, anchor: Anchor | None = None
+) -> Checkpoint:
+    """Sign the log as it stands, write it under ``checkpoints/`` and to ``anchor``, durably; return it.
 
-    First proves that it extends the newest one there, which must itself verify. Raises LedgerError
+    First proves that it extends the newest one in both places, which must itself verify. Raises LedgerError
     where it does not: the database is older than its checkpoint, or rewritten; nothing is signed then.
+    Raises AnchorError where the anchor cannot be reached: before it is asked nothing is signed either.
     """
     directory = state / DIRECTORY
     directory.mkdir(mode=0o700, exist_ok=True)
     last = latest(state, keyring, ledger.origin)
+    kept = exported(anchor, keyring, ledger.origin)
     head = ledger.tree()
-    if last is not None:
-        _prove_extends(ledger, last, head)
-        if last.size == head.size:
-            return last
+    for one, place in (
+        (last, "its checkpoint"),
+        (kept, f"the checkpoint that {anchor.words if anchor else ''} keeps"),
+    ):
+        if one is not None:
+            _prove_extends(ledger, one, head, place)
     checkpoint = Checkpoint(ledger.origin, head.size, head.root)
-    note = sign(checkpoint, signer)
-    failpoint("record.checkpoint.before-write")
-    replace_file(directory, _name(head.size), note, 0o644)
-    failpoint("record.checkpoint.after-write")
-    for old in _sizes(directory)[:-KEPT]:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(directory / _name(old))
+    if last is None or last.size != head.size:
+        note = sign(checkpoint, signer)
+        failpoint("record.checkpoint.before-write")
+        replace_file(directory, _name(head.size), note, 0o644)
+        failpoint("record.checkpoint.after-write")
+        for old in _sizes(directory)[:-KEPT]:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(directory / _name(old))
+    if anchor is not None and (kept is None or kept.size != head.size):
+        anchor.put(ledger.origin, head.size, (directory / _name(head.size)).read_bytes())
+        failpoint("record.checkpoint.anchored")
     return checkpoint
+
+
+def exported(anchor: Anchor | None, keyring: Keyring, origin: str) -> Checkpoint | None:
+    """Return the newest checkpoint that ``anchor`` keeps of this log, or None.
+
+    Raises LedgerError where it does not verify, AnchorError where it cannot be reached.
+    """
+    note = anchor.last(origin) if anchor is not None else None
+    if anchor is None or note is None:
+        return None
+    try:
+        return verify(note, keyring, origin)
+    except (MalformedError, SignatureError) as error:
+        raise LedgerError(f"{anchor.words}: {error}") from error
 
 
 def latest(state: Path, keyring: Keyring, origin: str | None = None) -> Checkpoint | None:
@@ -138,35 +163,26 @@ def read(state: Path, size: int, keyring: Keyring, origin: str | None = None) ->
     return checkpoint
 
 
+def note_of(state: Path, size: int) -> bytes:
+    """Return the signed note written at ``size``, as it lies there."""
+    return (state / DIRECTORY / _name(size)).read_bytes()
+
+
 def sizes(state: Path) -> list[int]:
     """Return the sizes at which the state directory holds checkpoints, rising."""
     return _sizes(state / DIRECTORY)
 
 
-def anchoring(state: Path, anchor: Path | None) -> str:
-    """Return ``anchored`` or ``unanchored``: whether a place outside the state directory keeps checkpoints.
-
-    Whoever restores the whole state directory from a backup restores its checkpoints too; only a
-    place outside it tells. None, or a place inside, is no anchor.
-    """
-    if anchor is None:
-        return "unanchored"
-    inside = anchor.resolve().is_relative_to(state.resolve())
-    return "unanchored" if inside or not anchor.is_dir() else "anchored"
-
-
-def _prove_extends(ledger: Ledger, last: Checkpoint, head: TreeHead) -> None:
+def _prove_extends(ledger: Ledger, last: Checkpoint, head: TreeHead, place: str) -> None:
     if head.size < last.size:
         raise LedgerError(
-            f"the log has {head.size} entries, but its checkpoint says {last.size}: cut, or an older backup; "
+            f"the log has {head.size} entries, but {place} says {last.size}: cut, or an older backup; "
             "nothing is signed"
         )
     before, now, proof = ledger.consistency(last.size, head.size)
     extends = merkle.verify_consistency(last.size, last.root, now.size, now.root, proof)
     if before.root != last.root or now != head or not extends:
-        raise LedgerError(
-            f"the log does not extend its checkpoint of {last.size} entries: rewritten; nothing is signed"
-        )
+        raise LedgerError(f"the log does not extend {place} of {last.size} entries: rewritten; nothing is signed")
 
 
 def _check(keyring: Keyring, key: PublicKey, text: bytes, signature: bytes) -> None:

@@ -156,6 +156,7 @@ class Ledger:
         self.origin = origin
         """The log's own name, fixed at creation: ``acceptd/`` and 32 hex digits."""
         self._clock = clock
+        self._frozen = ""
         self._cache: tuple[bytes, merkle.Frontier] | None = None
         self._cache_lock = threading.Lock()
 
@@ -194,6 +195,10 @@ class Ledger:
             raise
         return ledger
 
+    def freeze(self, reason: str) -> None:
+        """Refuse every write from now on: the log is not what was signed."""
+        self._frozen = reason
+
     def close(self) -> None:
         """Close the connections; the last one out lets SQLite fold the WAL into the file."""
         self._database.close()
@@ -209,8 +214,10 @@ class Ledger:
         """Give a write transaction, committed at the end, rolled back whole on any exception.
 
         ``durable=False`` survives a killed process but perhaps not a power cut (see ``database``);
-        it is for the queue, and refused for entries.
+        it is for the queue, and refused for entries. Raises LedgerError once the log is frozen.
         """
+        if self._frozen:
+            raise LedgerError(f"nothing more is written: {self._frozen}")
         with self._database.write(durable=durable) as connection:
             change = Transaction(connection, self._frontier, self._clock)
             yield change

@@ -22,7 +22,7 @@ from acceptd.release import objects, trust
 from acceptd.release.book import Book, Row, read_book
 from acceptd.release.layout import CHANNEL_FILE, REVOCATIONS_FILE, channel_path, model_lock, revocation_lock
 from acceptd.release.model import ChannelDocument, RevocationsDocument
-from acceptd.release.signers import ReleaseKeys, seal_document
+from acceptd.release.signers import ReleaseKeys, Verifying, seal_document
 
 VALID_SECONDS: Final = 86_400
 _ENVELOPE: Final = b'{"payload":"'
@@ -43,7 +43,7 @@ def stamp(moment: float) -> str:
     return datetime.fromtimestamp(int(moment), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def read(state: Path, keys: ReleaseKeys, model_id: str, channel: str) -> trust.ChannelFacts | None:
+def read(state: Path, keys: Verifying, model_id: str, channel: str) -> trust.ChannelFacts | None:
     """Return what ``channel.json`` says, whether expired or not; None where it is missing or not ours."""
     try:
         data = _bytes(state, f"{channel_path(model_id, channel)}/{CHANNEL_FILE}", trust.MAX_CHANNEL_BYTES)
@@ -57,7 +57,7 @@ def read(state: Path, keys: ReleaseKeys, model_id: str, channel: str) -> trust.C
     return facts
 
 
-def read_revocations(state: Path, keys: ReleaseKeys) -> trust.RevocationFacts:
+def read_revocations(state: Path, keys: Verifying) -> trust.RevocationFacts:
     """Return the signed revocation list; raise ReleaseError where the file is damaged or not ours."""
     try:
         data = _bytes(state, REVOCATIONS_FILE, trust.MAX_REVOCATIONS_BYTES)
@@ -180,7 +180,7 @@ def ahead(facts: trust.ChannelFacts | None, row: Row) -> str:
     )
 
 
-def verified_release(state: Path, keys: ReleaseKeys, row: Row, release_digest: str | None) -> trust.ReleaseFacts:
+def verified_release(state: Path, keys: Verifying, row: Row, release_digest: str | None) -> trust.ReleaseFacts:
     """Return the verified ``release.json`` of a ledger row; raise ReleaseError where it is not the one entered.
 
     With ``release_digest`` None, for a promotion that was interrupted, signature and content must do.
@@ -192,7 +192,7 @@ def verified_release(state: Path, keys: ReleaseKeys, row: Row, release_digest: s
 
 
 def read_release(
-    state: Path, keys: ReleaseKeys, row: Row, release_digest: str | None
+    state: Path, keys: Verifying, row: Row, release_digest: str | None
 ) -> tuple[trust.ReleaseFacts, str]:
     """Return a row's verified ``release.json`` and its digest; raise LoaderError where it does not verify."""
     place = f"{channel_path(row.model_id, row.channel)}/{trust.number_name(row.number)}/release.json"

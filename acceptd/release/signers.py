@@ -4,12 +4,29 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from acceptd.errors import ConfigError
 from acceptd.policy.manifest import Table
 from acceptd.record import attest
 from acceptd.record.canonical import canonical
 from acceptd.record.keys import Keyring, Signer, load_keyring, load_signer
+
+
+class Verifying(Protocol):
+    """Whoever can check a signature: :class:`ReleaseKeys`, or an auditor without private keys."""
+
+    @property
+    def keyring(self) -> Keyring:
+        """The public keys."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Auditor:
+    """Public keys alone."""
+
+    keyring: Keyring
 
 
 @dataclass(frozen=True, slots=True)

@@ -159,15 +159,3 @@ def test_no_forged_note_verifies() -> None:
 def test_malformed_notes_are_malformed(note: bytes) -> None:
     with pytest.raises(MalformedError):
         checkpoint.parse(note)
-
-
-def test_only_a_place_outside_the_state_is_an_anchor(tmp_path: Path) -> None:
-    state, outside = tmp_path / "state", tmp_path / "anchor"
-    (state / "checkpoints").mkdir(parents=True)
-    outside.mkdir()
-    (outside / "link").symlink_to(state / "checkpoints")
-    assert checkpoint.anchoring(state, None) == "unanchored"
-    assert checkpoint.anchoring(state, state / "checkpoints") == "unanchored"
-    assert checkpoint.anchoring(state, outside / "link") == "unanchored"
-    assert checkpoint.anchoring(state, tmp_path / "missing") == "unanchored"
-    assert checkpoint.anchoring(state, outside) == "anchored"

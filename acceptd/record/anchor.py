@@ -1,0 +1,224 @@
+"""Places outside the state directory that keep signed checkpoints: another volume, the journal, a command.
+
+Whoever restores the whole state directory from a backup restores its checkpoints with it; only a place
+outside tells that the log once was longer. An anchor is asked for the newest note it keeps, and given the
+next; that the log extends what it keeps is proved by :mod:`acceptd.record.checkpoint`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+import shutil
+import socket
+import struct
+import subprocess
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol
+
+from acceptd.errors import AnchorError, ConfigError
+from acceptd.intake.files import replace_file
+
+JOURNAL: Final = "journal"
+KEPT: Final = 64
+"""How many notes of one log stay in an anchor's directory."""
+SECONDS: Final = 30.0
+"""For a command, or the journal, to answer."""
+MAX_NOTE: Final = 16 << 10
+
+_JOURNAL_SOCKET: Final = "/run/systemd/journal/socket"
+_JOURNAL_ID: Final = "b2d6f4c0a7d94b0f9a3a5d2c7f1e8b61"
+"""MESSAGE_ID of our notes (journal fields, systemd.journal-fields(7)): what they are found again by."""
+
+
+class Anchor(Protocol):
+    """A place that keeps notes of the log ``origin``. Both calls raise AnchorError where it cannot be reached."""
+
+    @property
+    def words(self) -> str:
+        """The place, for a person."""
+        ...
+
+    def last(self, origin: str) -> bytes | None:
+        """Return the note of the largest size that it keeps, or None where it keeps none of this log."""
+        ...
+
+    def put(self, origin: str, size: int, note: bytes) -> None:
+        """Keep ``note``, durably."""
+        ...
+
+
+def open_anchor(setting: str | Sequence[str], state: Path) -> Anchor | None:
+    """Return the anchor that ``checkpoint.anchor`` names: a directory, ``journal``, a command as a list, or none.
+
+    Raises ConfigError for a place that is none: a relative path, one inside the state directory, a command
+    that is not there.
+    """
+    if not setting:
+        return None
+    if not isinstance(setting, str):
+        return Command(_command(tuple(setting)))
+    if setting == JOURNAL:
+        return Journal()
+    place = Path(setting)
+    if not place.is_absolute():
+        raise ConfigError(
+            f"checkpoint.anchor: {setting!r:.200} is no absolute path",
+            remedy='name a directory outside the state, "journal", or a command as a list',
+        )
+    if place.resolve().is_relative_to(state.resolve()):
+        raise ConfigError(
+            f"checkpoint.anchor: {place} lies inside the state directory",
+            remedy="name a directory on another volume: a restored backup brings the state back whole",
+        )
+    return Directory(place)
+
+
+def _command(words: tuple[str, ...]) -> tuple[str, ...]:
+    found = shutil.which(words[0]) if os.path.isabs(words[0]) else None
+    if found is None:
+        raise ConfigError(
+            f"checkpoint.anchor: {words[0]!r:.200} is no absolute path of a program", remedy="name one in full"
+        )
+    return words
+
+
+@dataclass(frozen=True, slots=True)
+class Directory:
+    """A directory, best on another volume: one file a note, named by log and size, the newest KEPT of them."""
+
+    place: Path
+
+    @property
+    def words(self) -> str:
+        """The directory."""
+        return str(self.place)
+
+    def last(self, origin: str) -> bytes | None:
+        """Return the note of the largest size. A directory that is not there (not mounted) is no empty one."""
+        with _reached(self.words):
+            found = self._sizes(origin)
+            if not found:
+                return None
+            with (self.place / _name(origin, found[-1])).open("rb") as file:
+                return file.read(MAX_NOTE + 1)
+
+    def put(self, origin: str, size: int, note: bytes) -> None:
+        """Write the note whole and durably; notes beyond the newest KEPT go."""
+        with _reached(self.words):
+            if not self.place.is_dir():
+                raise AnchorError(f"{self.words}: no directory")
+            replace_file(self.place, _name(origin, size), note, 0o644)
+            for old in self._sizes(origin)[:-KEPT]:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(self.place / _name(origin, old))
+
+    def _sizes(self, origin: str) -> list[int]:
+        pattern = re.compile(rf"{_prefix(origin)}-(?P<size>\d{{16}})\.note", re.ASCII)
+        return sorted(int(match["size"]) for name in os.listdir(self.place) if (match := pattern.fullmatch(name)))
+
+
+@dataclass(frozen=True, slots=True)
+class Journal:
+    """The system's journal, which acceptd's own user cannot rewrite (native protocol of systemd-journald)."""
+
+    socket_path: str = _JOURNAL_SOCKET
+    reader: str = "journalctl"
+
+    @property
+    def words(self) -> str:
+        """The journal."""
+        return "the journal"
+
+    def last(self, origin: str) -> bytes | None:
+        """Return the newest note of this log in the journal; its entries are found by trusted fields."""
+        # _UID is set by journald and cannot be forged: another user's messages are not ours.
+        matches = [f"MESSAGE_ID={_JOURNAL_ID}", f"CHECKPOINT_ORIGIN={origin}", f"_UID={os.getuid()}"]
+        arguments = ["--quiet", "--no-pager", "--output=json", "--output-fields=CHECKPOINT_NOTE,CHECKPOINT_SIZE"]
+        text = _run([self.reader, *arguments, "--lines=64", *matches], b"", self.words)
+        notes: list[tuple[int, bytes]] = []
+        for row in text.splitlines():
+            try:
+                fields = json.loads(row)
+                notes.append((int(fields["CHECKPOINT_SIZE"]), bytes.fromhex(fields["CHECKPOINT_NOTE"])))
+            except (ValueError, KeyError, TypeError) as error:
+                raise AnchorError(f"{self.words}: an entry that cannot be read: {error}") from error
+        return max(notes)[1] if notes else None
+
+    def put(self, origin: str, size: int, note: bytes) -> None:
+        """Send the note to journald; it is on disk when journald syncs (SyncIntervalSec=)."""
+        fields = {
+            "MESSAGE": f"acceptd: checkpoint of {size} ledger entries",
+            "MESSAGE_ID": _JOURNAL_ID,
+            "PRIORITY": "5",
+            "SYSLOG_IDENTIFIER": "acceptd",
+            "CHECKPOINT_ORIGIN": origin,
+            "CHECKPOINT_SIZE": str(size),
+            "CHECKPOINT_NOTE": note.hex(),
+        }
+        message = b"".join(_field(name, value) for name, value in fields.items())
+        with _reached(self.words), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
+            sock.settimeout(SECONDS)
+            sock.sendto(message, self.socket_path)
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A program of the operator: ``... last ORIGIN`` prints the newest note, ``... put ORIGIN SIZE`` reads one.
+
+    It ends with 0 only when the note is kept. It is run without a shell, with this process's environment.
+    """
+
+    program: tuple[str, ...]
+
+    @property
+    def words(self) -> str:
+        """The program."""
+        return self.program[0]
+
+    def last(self, origin: str) -> bytes | None:
+        """Return what it prints; nothing at all means that it keeps none."""
+        return _run([*self.program, "last", origin], b"", self.words) or None
+
+    def put(self, origin: str, size: int, note: bytes) -> None:
+        """Hand the note over on its standard input."""
+        _run([*self.program, "put", origin, str(size)], note, self.words)
+
+
+def _run(command: list[str], given: bytes, words: str) -> bytes:
+    try:
+        done = subprocess.run(command, input=given, capture_output=True, timeout=SECONDS, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise AnchorError(f"{words}: {error}") from error
+    if done.returncode != 0:
+        told = done.stderr.decode("utf-8", "replace").strip().splitlines()
+        raise AnchorError(f"{words}: ended with {done.returncode}: {told[-1][:200] if told else 'no word why'}")
+    return done.stdout[: MAX_NOTE * KEPT * 4]
+
+
+@contextlib.contextmanager
+def _reached(words: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise AnchorError(f"{words}: {error.strerror or error}") from error
+
+
+def _field(name: str, value: str) -> bytes:
+    """One field of journald's native protocol: the length form, which any value fits."""
+    data = value.encode()
+    return name.encode() + b"\n" + struct.pack("<Q", len(data)) + data + b"\n"
+
+
+def _prefix(origin: str) -> str:
+    """A file name for a log's own name, which holds a slash."""
+    return f"acceptd-{hashlib.sha256(origin.encode()).hexdigest()[:32]}"
+
+
+def _name(origin: str, size: int) -> str:
+    return f"{_prefix(origin)}-{size:016d}.note"
