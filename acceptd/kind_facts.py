@@ -7,12 +7,14 @@ Worst places: the lowest index wins a tie.
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import Field
 
 from acceptd.values import Count, Evidence
 
+CLASSES: Final = "classes"
+"""``note`` of the row of an output that holds the classes of boxes: other ones count in the boxes' own row."""
 Measure = float | str
 Brief = Annotated[str, Field(max_length=400)]
 

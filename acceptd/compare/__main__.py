@@ -16,27 +16,28 @@ from acceptd.evidence import TensorRef
 
 
 def warm() -> None:
-    """Compare one small value of each kind, so that nothing is imported after the privileges are gone."""
+    """Compare small values of each kind, so that nothing is imported after the privileges are gone."""
     with open(os.memfd_create("warm"), "w+b") as file:
-        file.write(bytes(64))
+        file.write(bytes(256) + bytes(range(256)))
         file.flush()
         blobs = {"a": Blob(file.fileno())}
         pairs = []
-        for dtype, nbytes in (
-            ("float32", 16),
-            ("bfloat16", 8),
-            ("float8e4m3fn", 4),
-            ("int64", 32),
-            ("complex64", 32),
+        for kind, dtype, size in (
+            ("probabilities", "float32", 4),
+            ("logits", "bfloat16", 2),
+            ("embedding", "float16", 2),
+            ("audio", "float32", 4),
+            ("boxes", "float32", 4),
+            ("sequence", "int64", 8),
+            ("values", "float8e4m3fn", 1),
+            ("values", "complex64", 8),
         ):
-            part = Slice(file="a", value=TensorRef(dtype=dtype, shape=[2, 2], offset=0, nbytes=nbytes))
-            kind = "probabilities" if dtype == "float32" else "values"
-            pairs.append(
-                Pair.model_validate(
-                    {"set": "", "model": "", "output": "", "against": "golden", "expected": part, "got": part}
-                    | {"rtol": 0.0, "atol": 0.0, "kind": kind}
-                )
+            one, other = (
+                Slice(file="a", value=TensorRef(dtype=dtype, shape=[4, 4], offset=offset, nbytes=16 * size))
+                for offset in (0, 256)
             )
+            fields = {"set": "", "model": "", "output": kind, "against": "golden", "expected": one, "got": other}
+            pairs.append(Pair.model_validate(fields | {"rtol": 0.0, "atol": 0.0, "kind": kind}))
         ref = TensorRef(dtype="float32", shape=[2, 2], offset=0, nbytes=16)
         low = Bounded(set="", model="", input="", value=Slice(file="a", value=ref), low=1.0, high=2.0)
         labels = Slice(file="a", value=TensorRef(dtype="int64", shape=[2], offset=0, nbytes=16))

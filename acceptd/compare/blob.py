@@ -21,12 +21,25 @@ class Blob:
 
     def read(self, offset: int, length: int) -> bytes:
         """Return exactly ``length`` bytes (at most CHUNK_BYTES); raise MalformedError otherwise."""
-        if offset < 0 or length < 0 or length > CHUNK_BYTES or offset + length > self.size:
-            raise MalformedError("bytes beyond the end of the file")
-        parts = bytearray()
-        while len(parts) < length:
-            part = os.pread(self._descriptor, length - len(parts), offset + len(parts))
+        self._within(offset, length)
+        whole = os.pread(self._descriptor, length, offset)
+        if len(whole) == length:
+            return whole
+        parts = bytearray(length)
+        self.into(offset, memoryview(parts))
+        return bytes(parts)
+
+    def into(self, offset: int, target: memoryview) -> None:
+        """Fill ``target`` (bytes, at most CHUNK_BYTES) from ``offset``; raise MalformedError otherwise."""
+        length = len(target)
+        self._within(offset, length)
+        done = 0
+        while done < length:
+            part = os.preadv(self._descriptor, [target[done:]], offset + done)
             if not part:
                 raise MalformedError("the file is shorter than it was")
-            parts += part
-        return bytes(parts)
+            done += part
+
+    def _within(self, offset: int, length: int) -> None:
+        if offset < 0 or length < 0 or length > CHUNK_BYTES or offset + length > self.size:
+            raise MalformedError("bytes beyond the end of the file")

@@ -90,6 +90,33 @@ def read(ref: TensorRef, blob: Blob, start: int, stop: int) -> tuple[bytes, Arra
     return raw, numbers(raw, ref.dtype)
 
 
+class Reader:
+    """Numbers of one checked tensor, a range of elements at a time, into memory that is used again.
+
+    ``capacity``: the greatest number of elements of one :meth:`take`. What it gives is valid until the next.
+    """
+
+    def __init__(self, ref: TensorRef, blob: Blob, capacity: int) -> None:
+        self._ref, self._blob = ref, blob
+        self._wide = ref.dtype in {"float32", "float16"}
+        if self._wide:
+            self._raw = np.empty(capacity, NATIVE[ref.dtype])
+            self._values = np.empty(capacity, np.float64)
+
+    def take(self, start: int, stop: int) -> tuple[Array, Array]:
+        """Return (raw bytes as uint8, numbers as :func:`read` gives them) of elements ``start`` to ``stop``."""
+        if not self._wide:
+            raw, values = read(self._ref, self._blob, start, stop)
+            return np.frombuffer(raw, np.uint8), values
+        part, size = self._raw[: stop - start], self._raw.itemsize
+        octets = part.view(np.uint8)
+        self._blob.into(self._ref.offset + start * size, memoryview(octets.data))
+        values = self._values[: stop - start]
+        with np.errstate(invalid="ignore"):
+            np.copyto(values, part)
+        return octets, values
+
+
 def numbers(raw: bytes, dtype: str) -> Array:
     """Return the numbers of whole elements of a type that is not packed. A signalling NaN is a NaN."""
     with np.errstate(invalid="ignore"):

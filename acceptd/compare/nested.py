@@ -9,9 +9,11 @@ import numpy as np
 
 from acceptd.compare import decode
 from acceptd.compare.blob import Blob, MalformedError
+from acceptd.compare.boxes import Part
+from acceptd.compare.kinds import Measures
 from acceptd.compare.tally import Tally
-from acceptd.compare.task import Slice
-from acceptd.compare.values import DiffersError, map_keys, same_bytes, strings, tensors
+from acceptd.compare.task import Companion, Pair, Slice
+from acceptd.compare.values import DiffersError, boxes, map_keys, same_bytes, strings, tensors
 from acceptd.evidence import MapRef, OptionalRef, SequenceRef, TensorRef, ValueRef
 
 MAX_DEPTH: Final = 16
@@ -27,9 +29,41 @@ def blob_of(part: Slice, blobs: Blobs) -> Blob:
         raise MalformedError(f"the task has no file {part.file!r}") from None
 
 
-def compare(expected: Slice, got: Slice, blobs: Blobs, kind: str, tally: Tally) -> None:
-    """Compare two values of any kind. Raises DiffersError (with the note), MalformedError."""
-    _values(expected.value, blob_of(expected, blobs), got.value, blob_of(got, blobs), kind, tally, [])
+def compare(pair: Pair, blobs: Blobs, measures: Measures, companions: Mapping[str, Tally]) -> None:
+    """Compare the two values of a pair that has both. Raises DiffersError (with the note), MalformedError.
+
+    ``companions``: where the elements of scores and classes of boxes are counted, by ``scores`` and ``classes``.
+    """
+    assert pair.got is not None
+    first, second = blob_of(pair.expected, blobs), blob_of(pair.got, blobs)
+    expected, got = plain(pair.expected.value), plain(pair.got.value)
+    if companions and isinstance(expected, TensorRef) and isinstance(got, TensorRef):
+        rank = len(expected.shape) - 1
+        parts = [
+            _part(one, blobs, companions[name], rank) if one is not None and name in companions else None
+            for name, one in (("scores", pair.how.scores), ("classes", pair.how.classes))
+        ]
+        boxes(expected, first, got, second, measures, [], parts)
+        return
+    if companions:
+        raise MalformedError("boxes with scores or classes are tensors")
+    _values(pair.expected.value, first, pair.got.value, second, measures, [])
+
+
+def _part(one: Companion, blobs: Blobs, tally: Tally, rank: int) -> Part:
+    """Return scores or classes as they belong to boxes of ``rank`` axes without the columns."""
+    assert one.got is not None
+    expected, got = plain(one.expected.value), plain(one.got.value)
+    if not isinstance(expected, TensorRef) or not isinstance(got, TensorRef):
+        raise MalformedError("scores and classes are tensors")
+    first, second = blob_of(one.expected, blobs), blob_of(one.got, blobs)
+    decode.check(expected, first)
+    decode.check(got, second)
+    if expected.dtype != got.dtype:
+        raise DiffersError("dtype")
+    if expected.shape[rank:] != got.shape[rank:]:
+        raise DiffersError("shape")
+    return Part((expected, got), (first, second), tally, rank)
 
 
 def plain(value: ValueRef | None, depth: int = 0) -> ValueRef | None:
@@ -42,7 +76,7 @@ def plain(value: ValueRef | None, depth: int = 0) -> ValueRef | None:
 
 
 def _values(
-    left: ValueRef, first: Blob, right: ValueRef, second: Blob, kind: str, tally: Tally, prefix: list[int]
+    left: ValueRef, first: Blob, right: ValueRef, second: Blob, measures: Measures, prefix: list[int]
 ) -> None:
     if len(prefix) > MAX_DEPTH:
         raise MalformedError("nested too deeply")
@@ -50,14 +84,15 @@ def _values(
     if expected is None and got is None:
         return
     if isinstance(expected, TensorRef) and isinstance(got, TensorRef):
-        tensors(expected, first, got, second, kind, tally, prefix)
+        compared = boxes if measures.boxes is not None else tensors
+        compared(expected, first, got, second, measures, prefix)
     elif isinstance(expected, SequenceRef) and isinstance(got, SequenceRef):
         if len(expected.items) != len(got.items):
             raise DiffersError("shape")
         for index, (one, other) in enumerate(zip(expected.items, got.items, strict=True)):
-            _values(one, first, other, second, kind, tally, [*prefix, index])
+            _values(one, first, other, second, measures, [*prefix, index])
     elif isinstance(expected, MapRef) and isinstance(got, MapRef):
-        _maps(expected, first, got, second, tally, prefix)
+        _maps(expected, first, got, second, measures.tally, prefix)
     else:
         raise DiffersError("kind")
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from acceptd.compare.parts import cases_of, kind_of, outputs_of
+from acceptd.compare.parts import cases_of, outputs_of
 from acceptd.compare.parts import outputs_key as outputs_key
+from acceptd.compare.promise import Promise
 from acceptd.compare.relations import Relations
 from acceptd.compare.task import Against, CompareTask, Group, Kind, Pair, Sample, Slice
-from acceptd.evidence import Case, JobRecord, Problem, TensorRef, Vectors, VectorSet
+from acceptd.evidence import Case, JobRecord, Problem, Vectors, VectorSet
 from acceptd.judge.jobs import Jobs
-from acceptd.judge.parity import expected_names, tolerance
+from acceptd.judge.parity import expected_names
 from acceptd.policy.contract import Contract
 from acceptd.policy.manifest import Manifest, ModelSpec
 from acceptd.policy.policy import Policy
@@ -36,7 +37,7 @@ def pair(
 
     Descriptors to hand over: EXPECTED, INPUTS, and :func:`outputs_key` of each run that has cases.
     """
-    found = Jobs(tuple(jobs))
+    found, promise = Jobs(tuple(jobs)), Promise(manifest, contract, policy)
     pairs: list[Pair] = []
     groups: list[Group] = []
     problems: list[Problem] = []
@@ -57,64 +58,21 @@ def pair(
                 problems.append(Problem(code="vectors/unpaired", where=where[:4096], message=message))
                 continue
             if golden.name in first:
-                pairs += _goldens(manifest, model, golden, names, first[golden.name], contract, policy)
+                values = [Slice(file=EXPECTED, value=named.value) for named in golden.expected]
+                expected, given = dict(zip(names, values, strict=True)), outputs_of(model, first[golden.name])
+                pairs += promise.pairs(model, golden.name, "golden", expected, given, golden)
                 if golden.name in other:
-                    case = first[golden.name]
-                    pairs += _runs(manifest, model, golden, case, other[golden.name], contract, policy)
+                    plainly = outputs_of(model, other[golden.name], "unoptimised")
+                    pairs += promise.pairs(model, golden.name, "unoptimised", given, plainly, golden)
         for name in (golden.name for golden in goldens if golden.name in first and golden.name in second):
             pairs += _repeats(model, first[name], second[name])
         if manifest.declared:
             fed = {golden.name for golden in goldens}
-            pairs += _probes(model, {name: case for name, case in first.items() if name not in fed})
+            pairs += _probes(promise, model, {name: case for name, case in first.items() if name not in fed})
             pairs += Relations(manifest, model, contract, policy, goldens, run, plain).pairs()
         if model.inputs:
             groups += _groups(model, goldens, first)
     return CompareTask(pairs=pairs, groups=groups, problems=problems)
-
-
-def _goldens(
-    manifest: Manifest,
-    model: ModelSpec,
-    golden: VectorSet,
-    names: Sequence[str],
-    case: Case,
-    contract: Contract | None,
-    policy: Policy,
-) -> Iterator[Pair]:
-    specs = {output.name: output for output in model.outputs}
-    given = outputs_of(model, case)
-    for name, named in zip(names, golden.expected, strict=True):
-        dtype = named.value.dtype if isinstance(named.value, TensorRef) else ""
-        held = tolerance(manifest, specs.get(name), golden, contract, policy, dtype)
-        yield Pair(
-            set=golden.name,
-            model=model.name,
-            output=name,
-            against="golden",
-            expected=Slice(file=EXPECTED, value=named.value),
-            got=given.get(name),
-            rtol=held.rtol,
-            atol=held.atol,
-            kind=kind_of(specs.get(name)),
-        )
-
-
-def _runs(
-    manifest: Manifest,
-    model: ModelSpec,
-    golden: VectorSet,
-    case: Case,
-    plain: Case,
-    contract: Contract | None,
-    policy: Policy,
-) -> Iterator[Pair]:
-    specs = {output.name: output for output in model.outputs}
-    other = outputs_of(model, plain, "unoptimised")
-    for name, value in outputs_of(model, case).items():
-        dtype = value.value.dtype if isinstance(value.value, TensorRef) else ""
-        held = tolerance(manifest, specs.get(name), golden, contract, policy, dtype)
-        kind = kind_of(specs.get(name))
-        yield _pair(model, golden.name, name, "unoptimised", value, other.get(name), held.rtol, held.atol, kind)
 
 
 def _repeats(model: ModelSpec, first: Case, second: Case) -> Iterator[Pair]:
@@ -124,17 +82,20 @@ def _repeats(model: ModelSpec, first: Case, second: Case) -> Iterator[Pair]:
         yield _pair(model, first.set, name, "repeat", value, other.get(name), 0.0, 0.0, "values")
 
 
-def _probes(model: ModelSpec, probes: dict[str, Case]) -> Iterator[Pair]:
+def _probes(promise: Promise, model: ModelSpec, probes: dict[str, Case]) -> Iterator[Pair]:
     """Probabilities must be probabilities on every input inside the declared domain, not on goldens alone.
 
     No value is expected, so each output stands against itself. What is not finite has a finding of its own.
     """
-    wanted = {output.name for output in model.outputs if output.kind == "probabilities"}
+    wanted = {
+        output.name: promise.how(model, output) for output in model.outputs if output.kind == "probabilities"
+    }
     for name, case in probes.items():
         if case.in_domain and case.finite is not False:
             for output, value in outputs_of(model, case).items():
                 if output in wanted:
-                    yield _pair(model, name, output, "probe", value, value, 0.0, 0.0, "probabilities")
+                    own = _pair(model, name, output, "probe", value, value, 0.0, 0.0, "probabilities")
+                    yield own.model_copy(update={"how": wanted[output]})
 
 
 def _pair(

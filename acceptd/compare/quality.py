@@ -22,7 +22,7 @@ Array = np.ndarray[Any, Any]
 
 BINS: Final = 15
 MAX_ROWS: Final = 1_000_000
-MAX_WIDTH: Final = CHUNK_ELEMENTS
+MAX_WIDTH: Final = 1 << 18
 ROUNDING: Final = 1e-6
 """A softmax in float32 may give a little more than 1."""
 SUM_TOLERANCE: Final = 1e-3

@@ -5,31 +5,38 @@ from __future__ import annotations
 import math
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any
 
 from pydantic import ValidationError
 
 from acceptd.compare import nested, protocol, ranges
 from acceptd.compare.blob import Blob, MalformedError
+from acceptd.compare.embedding import Pool, Room
 from acceptd.compare.insensitive import insensitive
+from acceptd.compare.kinds import Measures
 from acceptd.compare.quality import quality
 from acceptd.compare.tally import Tally
-from acceptd.compare.task import CompareTask, Pair
+from acceptd.compare.task import Companion, CompareTask, Pair, Slice
 from acceptd.compare.values import DiffersError
 from acceptd.evidence import InputStats, MapRef, OutputStats, SequenceRef, Statistics, TensorRef, ValueRef
+from acceptd.kind_facts import CLASSES
 
-BUDGET = 8
+BUDGET = 24
 """How often the bytes of all files together may be referred to: golden, repeat, unoptimised and sensitivity."""
 
 
 def compare(task: CompareTask, blobs: Mapping[str, Blob]) -> Statistics:
     """Return the statistics of a task. Hostile values never raise: they make an output not comparable."""
     left = BUDGET * (sum(blob.size for blob in blobs.values()) + (1 << 20))
-    outputs = []
+    pools = Pools()
+    made: list[Callable[[], list[OutputStats]]] = []
     for pair in task.pairs:
         # Honest values do not overlap; references that do would have one byte read without end.
-        left -= _bytes(pair.expected.value) + (_bytes(pair.got.value) if pair.got is not None else 0)
-        outputs.append(_pair(pair, blobs) if left >= 0 else _stats(pair, None, "malformed"))
+        left -= sum(_bytes(one.value) for one in _slices(pair))
+        made.append(_pair(pair, blobs, pools) if left >= 0 else partial(_beyond, pair))
+    outputs = [row for one in made for row in one()]
     same = []
     for group in task.groups:
         left -= sum(_bytes(part.value) for one in group.samples for part in (one.output, *(one.inputs or ())))
@@ -51,6 +58,32 @@ def compare(task: CompareTask, blobs: Mapping[str, Blob]) -> Statistics:
     return Statistics(outputs=outputs, insensitive=same, problems=task.problems, inputs=inputs, quality=answers)
 
 
+def _beyond(pair: Pair) -> list[OutputStats]:
+    return [_stats(pair, None, "malformed")]
+
+
+def _slices(pair: Pair) -> Iterator[Slice]:
+    for one in (pair, pair.how.scores, pair.how.classes):
+        if one is not None:
+            yield one.expected
+            if one.got is not None:
+                yield one.got
+
+
+class Pools:
+    """Where the rows of embeddings are kept: one pool for each output and what it is compared with."""
+
+    def __init__(self) -> None:
+        self._room = Room()
+        self._pools: dict[tuple[str, str, str], Pool] = {}
+
+    def of(self, pair: Pair) -> Pool | None:
+        """Return the pool of a pair; None where its kind needs none."""
+        if pair.kind != "embedding":
+            return None
+        return self._pools.setdefault((pair.model, pair.output, pair.against), Pool(self._room))
+
+
 def _bytes(value: ValueRef | None) -> int:
     if isinstance(value, TensorRef):
         return value.nbytes
@@ -61,17 +94,37 @@ def _bytes(value: ValueRef | None) -> int:
     return _bytes(value.value) if value is not None else 0
 
 
-def _pair(pair: Pair, blobs: Mapping[str, Blob]) -> OutputStats:
+def _pair(pair: Pair, blobs: Mapping[str, Blob], pools: Pools) -> Callable[[], list[OutputStats]]:
+    """Compare one pair; return what makes its rows once all are compared: neighbours lie in other sets."""
+    others = [one for one in (pair.how.scores, pair.how.classes) if one is not None and pair.kind == "boxes"]
     if pair.got is None:
-        return _stats(pair, None, "missing")
-    tally = Tally(pair.rtol, pair.atol)
+        return lambda: [_stats(pair, None, "missing"), *(_companion(pair, one, None, "missing") for one in others)]
+    measures = Measures(pair, pools.of(pair))
+    tallies = {
+        name: Tally(one.rtol, one.atol)
+        for name, one in (("scores", pair.how.scores), ("classes", pair.how.classes))
+        if one in others and one is not None and one.got is not None
+    }
+    note = ""
     try:
-        nested.compare(pair.expected, pair.got, blobs, pair.kind, tally)
+        nested.compare(pair, blobs, measures, tallies)
     except DiffersError as error:
-        return _stats(pair, None, str(error))
+        note = str(error)
     except (MalformedError, RecursionError):
-        return _stats(pair, None, "malformed")
-    return _stats(pair, tally, "")
+        note = "malformed"
+
+    def rows() -> list[OutputStats]:
+        whole = measures if not note else None
+        return [
+            _stats(pair, whole, note),
+            *(
+                _companion(pair, one, tallies.get(name) if whole else None, note)
+                for name, one in (("scores", pair.how.scores), ("classes", pair.how.classes))
+                if one in others and one is not None
+            ),
+        ]
+
+    return rows if measures.vectors is not None else partial(list, rows())
 
 
 def _number(value: float) -> float | str:
@@ -80,29 +133,54 @@ def _number(value: float) -> float | str:
     return "nan" if math.isnan(value) else ("inf" if value > 0 else "-inf")
 
 
-def _stats(pair: Pair, tally: Tally | None, note: str) -> OutputStats:
-    told = tally if tally is not None else Tally(pair.rtol, pair.atol)
+def _elements(tally: Tally) -> dict[str, Any]:
+    return {
+        "n": tally.n,
+        "exceeding": tally.exceeding,
+        "max_abs": _number(tally.max_abs),
+        "max_rel": _number(tally.max_rel),
+        "worst_index": tally.worst_index,
+        "worst_expected": tally.worst_expected,
+        "worst_got": tally.worst_got,
+        "non_finite": tally.non_finite,
+        "bit_exact": tally.bit_exact,
+    }
+
+
+def _stats(pair: Pair, measures: Measures | None, note: str) -> OutputStats:
+    found: dict[str, Any] = {}
+    if measures is not None:
+        ranked = measures.ranked
+        found = _elements(measures.tally) | measures.figures()
+        found |= {"range_violations": measures.range_violations}
+        if ranked is not None:
+            found |= {"top1_total": ranked.rows, "top1_mismatches": ranked.top1_mismatches}
     return OutputStats(
         set=pair.set,
         model=pair.model,
         output=pair.output,
         against=pair.against,
-        comparable=tally is not None,
+        comparable=measures is not None,
         note=note,
-        n=told.n,
-        exceeding=told.exceeding,
-        max_abs=_number(told.max_abs),
-        max_rel=_number(told.max_rel),
         rtol=pair.rtol,
         atol=pair.atol,
-        worst_index=told.worst_index,
-        worst_expected=told.worst_expected,
-        worst_got=told.worst_got,
-        top1_total=told.top1_total,
-        top1_mismatches=told.top1_mismatches,
-        range_violations=told.range_violations,
-        non_finite=told.non_finite,
-        bit_exact=tally is not None and told.bit_exact,
+        **found,
+    )
+
+
+def _companion(pair: Pair, one: Companion, tally: Tally | None, note: str) -> OutputStats:
+    """Return the row of scores or classes that were compared with their boxes."""
+    classes = one is pair.how.classes
+    return OutputStats(
+        set=pair.set,
+        model=pair.model,
+        output=one.output,
+        against=pair.against,
+        comparable=tally is not None,
+        note=note if tally is None else (CLASSES if classes else ""),
+        rtol=one.rtol,
+        atol=one.atol,
+        **(_elements(tally) if tally is not None else {}),
     )
 
 

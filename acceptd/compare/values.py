@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import numpy as np
 
 from acceptd.compare import decode
 from acceptd.compare.blob import Blob, MalformedError
-from acceptd.compare.ranked import Rows
+from acceptd.compare.boxes import Part
+from acceptd.compare.kinds import Measures
 from acceptd.compare.tally import Tally
 from acceptd.evidence import TensorRef
 
-CHUNK_ELEMENTS: Final = 1 << 18
-"""4 MiB of the widest type (complex128), so that the temporaries of a chunk stay in the processor's cache."""
+CHUNK_ELEMENTS: Final = 1 << 15
+"""256 KiB as float64, so that a chunk and what is computed of it stay in the processor's cache."""
+MAX_KEYS: Final = 1 << 18
 MAX_STRINGS: Final = 4_000_000
+INTEGERS: Final = frozenset(
+    {"int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", *decode.PACKED} - {"float4e2m1"}
+)
 _LENGTH: Final = struct.Struct("<I")
 
 
@@ -25,32 +30,88 @@ class DiffersError(Exception):
 
 
 def tensors(
-    expected: TensorRef, first: Blob, got: TensorRef, second: Blob, kind: str, tally: Tally, prefix: list[int]
+    expected: TensorRef, first: Blob, got: TensorRef, second: Blob, measures: Measures, prefix: list[int]
 ) -> None:
-    """Add the comparison of two tensors to ``tally``. Raises DiffersError, MalformedError."""
+    """Add the comparison of two tensors to ``measures``. Raises DiffersError, MalformedError."""
     total = decode.check(expected, first)
     decode.check(got, second)
     if expected.dtype != got.dtype:
         raise DiffersError("dtype")
+    tokens, tally = measures.tokens, measures.tally
+    if tokens is not None and expected.dtype in INTEGERS:
+        if expected.shape != got.shape and (
+            not tokens.may_differ or not expected.shape or expected.shape[:-1] != got.shape[:-1]
+        ):
+            raise DiffersError("shape")
+        same = same_bytes(expected, first, got, second)
+        tokens.tensors(expected, first, got, second, prefix)
+        tally.bit_exact = tally.bit_exact and same
+        tally.n, tally.exceeding = tokens.tokens, tokens.other
+        return
     if expected.shape != got.shape:
         raise DiffersError("shape")
     if expected.dtype == "string":
         _strings(expected, first, got, second, total, tally, prefix)
         return
     width = expected.shape[-1] if expected.shape else 1
-    rows = None
-    if kind in {"logits", "probabilities"} and expected.dtype in decode.FLOATS and total:
-        rows = Rows(width, expected.dtype, tally, probabilities=kind == "probabilities")
+    gauges = measures.gauges(expected.dtype) if total else []
+    for gauge in gauges:
+        gauge.begin(expected.shape, expected.dtype, prefix)
+    left, right = (
+        decode.Reader(ref, blob, min(total, CHUNK_ELEMENTS)) for ref, blob in ((expected, first), (got, second))
+    )
     for start, stop in chunks(total, width, CHUNK_ELEMENTS):
-        raw, left = decode.read(expected, first, start, stop)
-        other, right = decode.read(got, second, start, stop)
-        if raw == other:
-            tally.equal(right)
+        raw, values = left.take(start, stop)
+        other, results = right.take(start, stop)
+        same = equal_bytes(raw, other)
+        if same:
+            tally.equal(results)
         else:
             tally.bit_exact = False
-            tally.add(left, right, expected.shape, start, prefix)
-        if rows is not None:
-            rows.add(left, right)
+            tally.add(values, results, expected.shape, start, prefix)
+        for gauge in gauges:
+            gauge.add(values, results, start, same=same)
+
+
+def boxes(
+    expected: TensorRef,
+    first: Blob,
+    got: TensorRef,
+    second: Blob,
+    measures: Measures,
+    prefix: list[int],
+    companions: Sequence[Part | None] = (None, None),
+) -> None:
+    """Add the comparison of boxes, with their scores and classes, to ``measures``.
+
+    Raises DiffersError, MalformedError. The number of boxes (the last axis but one) may differ.
+    """
+    matched = measures.boxes
+    assert matched is not None
+    decode.check(expected, first)
+    decode.check(got, second)
+    if expected.dtype != got.dtype:
+        raise DiffersError("dtype")
+    if len(expected.shape) != len(got.shape) or any(
+        one != other
+        for axis, (one, other) in enumerate(zip(expected.shape, got.shape, strict=True))
+        if axis != len(expected.shape) - 2
+    ):
+        raise DiffersError("shape")
+    same = expected.shape == got.shape and same_bytes(expected, first, got, second)
+    part = Part((expected, got), (first, second), measures.tally, len(expected.shape) - 1)
+    scores, classes = companions
+    matched.tensors(part, scores, classes, prefix)
+    measures.tally.bit_exact = measures.tally.bit_exact and same
+
+
+def equal_bytes(one: decode.Array, other: decode.Array) -> bool:
+    """Say whether two uint8 arrays are equal, eight bytes at a time where they can be."""
+    if one.size != other.size:
+        return False
+    if one.size % 8 == 0 and one.size:
+        return bool((one.view(np.uint64) == other.view(np.uint64)).all())
+    return bool((one == other).all())
 
 
 def chunks(total: int, width: int, most: int) -> Iterator[tuple[int, int]]:
@@ -126,7 +187,7 @@ def same_bytes(left: TensorRef, first: Blob, right: TensorRef, second: Blob) -> 
     decode.check(right, second)
     if (left.dtype, left.shape, left.nbytes) != (right.dtype, right.shape, right.nbytes):
         return False
-    step = CHUNK_ELEMENTS * 8
+    step = 1 << 20
     return all(
         first.read(left.offset + at, min(step, left.nbytes - at))
         == second.read(right.offset + at, min(step, left.nbytes - at))
@@ -137,7 +198,7 @@ def same_bytes(left: TensorRef, first: Blob, right: TensorRef, second: Blob) -> 
 def map_keys(ref: TensorRef, blob: Blob) -> list[object]:
     """Return the keys of a map, in file order (numbers or bytes). Raises MalformedError for very large maps."""
     total = decode.check(ref, blob)
-    if len(ref.shape) != 1 or total > CHUNK_ELEMENTS:
+    if len(ref.shape) != 1 or total > MAX_KEYS:
         raise MalformedError("the keys of a map are one short row")
     if ref.dtype == "string":
         return list(strings(ref, blob, total))

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from acceptd.evidence import OutputStats
 from acceptd.judge.tolerance import Resolved
-from acceptd.kind_facts import Place
+from acceptd.kind_facts import CLASSES, Place
 from acceptd.policy.tolerance import LIMITS, least
 
 MAX_INDEX: Final = 16
@@ -69,7 +69,7 @@ def breaches(row: OutputStats, held: Resolved) -> tuple[Breach, ...]:
 
 
 def _elements(row: OutputStats) -> Iterator[Breach]:
-    if row.exceeding and row.sequence is None:  # tokens have a figure of their own
+    if row.exceeding and row.sequence is None and row.note != CLASSES:  # these have a figure of their own
         place = Place(index=row.worst_index, expected=row.worst_expected, got=row.worst_got)
         text = f"{row.exceeding} of {row.n} elements beyond atol {row.atol:g} + rtol {row.rtol:g}"
         yield Breach("elements", row.max_abs, row.atol, place, f"{text}; {worst(place)}")

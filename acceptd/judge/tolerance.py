@@ -79,7 +79,8 @@ def _resolve(
 ) -> Resolved:
     kind = output.kind if output is not None else "values"
     own = output.tolerance if output is not None else None
-    agreed = _agreed(contract, model, output)
+    said = agreed_output(contract, model, output)
+    agreed = said.tolerance if said is not None else None
     usual = policy.parity.of(kind)
     chosen = own or agreed or (usual if manifest.declared else INFERRED)
     explicit = own is not None or agreed is not None
@@ -99,7 +100,8 @@ def _resolve(
     limits = _limits(kind, own, agreed, usual, policy) if output is not None else {}
     if "max_sum_error" in limits:
         limits["max_sum_error"] = _sum_error(manifest, model, own, agreed, policy, atol, limits["max_sum_error"])
-    if "min_topk" in limits and (output is None or output.top_k is None):
+    counted = output is not None and (output.top_k or (said is not None and said.top_k))
+    if "min_topk" in limits and not counted:
         del limits["min_topk"]
     cut = own is not None and (
         (own.top1 is not None and kind in RANKED and own.top1 != top1)
@@ -111,12 +113,12 @@ def _resolve(
     return Resolved(rtol, atol, top1, explicit, capped, limits)
 
 
-def _agreed(contract: Contract | None, model: str, output: OutputSpec | None) -> Tolerance | None:
+def agreed_output(contract: Contract | None, model: str, output: OutputSpec | None) -> OutputSpec | None:
     """Return what the contract says of this very output."""
     if contract is None or output is None:
         return None
     outputs = next((one.outputs for one in contract.models if one.name == model), [])
-    return next((one.tolerance for one in outputs if one.name == output.name), None)
+    return next((one for one in outputs if one.name == output.name), None)
 
 
 def _least_top1(own: Tolerance | None, agreed: Tolerance | None, usual: Tolerance, policy: Policy) -> float:

@@ -1,0 +1,168 @@
+"""The comparer beside numpy's own pass over the same two files: float32, each kind of output.
+
+numpy's own pass reads both files whole and says ``numpy.abs(a - b) <= atol + rtol * numpy.abs(b)``. The comparer's
+is everything that it finds out: worst element, relative and absolute maximum, and the figures of the kind.
+Measured in turn (A B A B …) in one process, page cache warm. Must (issue 5): within 2 x for ``values``.
+``python -m bench.compare [MB] [--rounds N]`` writes ``bench/results/compare.json``; 1 where the bound is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from acceptd.compare.blob import Blob
+from acceptd.compare.service import compare
+from acceptd.compare.task import CompareTask, How, Pair, Slice
+from acceptd.values import TensorRef
+
+RESULTS: Final = Path(__file__).parent / "results" / "compare.json"
+BOUND: Final = 2.0
+RTOL, ATOL = 1e-3, 1e-5
+Array = np.ndarray[Any, Any]
+SHAPES: Final = {
+    "values": ("values", 1000),
+    "logits, 3 classes": ("logits", 3),
+    "logits, 1000 classes": ("logits", 1000),
+    "logits, 1000 classes, top 5": ("logits", 1000),
+    "logits, 151936 classes": ("logits", 151_936),
+    "probabilities, 3 classes": ("probabilities", 3),
+    "probabilities, 1000 classes": ("probabilities", 1000),
+    "embedding, 384 wide": ("embedding", 384),
+    "audio, 160000 samples": ("audio", 160_000),
+    "boxes, 100 an image": ("boxes", 4),
+    "boxes, 100 an image, shuffled": ("boxes", 4),
+    "sequence of int64, 256 tokens": ("sequence", 256),
+}
+
+
+def values(name: str, kind: str, width: int, size: int) -> tuple[Array, Array]:
+    """Return expected and got: noise of 1e-6, so that every element differs and nothing exceeds by much."""
+    rng = np.random.default_rng(5)
+    if kind == "sequence":
+        tokens = rng.integers(0, 50_000, (size // 8 // width, width))
+        other = tokens.copy()
+        other[::97, 5] += 1
+        return tokens, other
+    rows = max(1, size // 4 // width)
+    if kind == "boxes":
+        rows -= rows % 100
+        corner = rng.random((rows, 2), np.float32)
+        expected = np.concatenate([corner, corner + 0.1 + rng.random((rows, 2), np.float32)], axis=1)
+        expected = expected.reshape(-1, 100, 4)
+        got = expected + rng.standard_normal(expected.shape, np.float32) * np.float32(1e-6)
+        return expected, np.ascontiguousarray(got[:, rng.permutation(100)] if "shuffled" in name else got)
+    expected = rng.standard_normal((rows, width), np.float32)
+    noise = rng.standard_normal((rows, width), np.float32) * np.float32(1e-6)
+    if kind == "probabilities":
+        for sides in (expected, noise):
+            assert sides.dtype == np.float32
+        expected = np.exp(expected)
+        expected /= expected.sum(axis=1, keepdims=True)
+        noise *= expected
+    return expected, expected + noise
+
+
+def own(paths: tuple[Path, Path], dtype: str) -> bool:
+    """Do numpy's own pass."""
+    got, expected = (np.fromfile(path, dtype) for path in paths)
+    return bool((np.abs(got - expected) <= ATOL + RTOL * np.abs(expected)).all())
+
+
+def ours(paths: tuple[Path, Path], kind: str, shape: list[int], dtype: str, how: How) -> None:
+    """Compare as the comparer process does."""
+    with open(paths[0], "rb") as got, open(paths[1], "rb") as expected:
+        ref = TensorRef(dtype=dtype, shape=shape, offset=0, nbytes=paths[0].stat().st_size)
+        pair = Pair.model_validate(
+            {
+                "set": "s",
+                "model": "m",
+                "output": "o",
+                "against": "golden",
+                "rtol": RTOL,
+                "atol": ATOL,
+                "kind": kind,
+            }
+            | {"expected": Slice(file="e", value=ref), "got": Slice(file="g", value=ref), "how": how}
+        )
+        task = CompareTask(pairs=[pair])
+        found = compare(task, {"e": Blob(expected.fileno()), "g": Blob(got.fileno())})
+    if not found.outputs[0].comparable or not found.outputs[0].n:
+        raise SystemExit(f"{kind}: nothing was compared: {found.outputs[0]}")
+
+
+def spread(taken: list[float]) -> dict[str, float]:
+    """Return median, least and greatest in milliseconds."""
+    found = {"median": statistics.median(taken), "min": min(taken), "max": max(taken)}
+    return {name: round(value * 1000, 1) for name, value in found.items()}
+
+
+def measure(paths: tuple[Path, Path], name: str, megabytes: int, rounds: int) -> dict[str, Any]:
+    """Return both times and the median of their ratios, taken in turn."""
+    kind, width = SHAPES[name]
+    expected, got = values(name, kind, width, megabytes * 1_000_000)
+    shape, dtype = list(got.shape), got.dtype.name
+    got.tofile(paths[0])
+    expected.tofile(paths[1])
+    size = got.nbytes
+    del expected, got
+    how = How(top_k=5 if "top 5" in name else 1)
+    ways: tuple[Callable[[], object], ...] = (
+        lambda: own(paths, dtype),
+        lambda: ours(paths, kind, shape, dtype, how),
+    )
+    taken: tuple[list[float], list[float]] = ([], [])
+    for number in range(rounds + 1):
+        for side, way in enumerate(ways):
+            start = time.perf_counter()
+            way()
+            if number:  # the first round warms caches up
+                taken[side].append(time.perf_counter() - start)
+    ratios = [b / a for a, b in zip(*taken, strict=True)]
+    return {
+        "bytes": size,
+        "numpy_ms": spread(taken[0]),
+        "comparer_ms": spread(taken[1]),
+        "ratio": {
+            "median": round(statistics.median(ratios), 2),
+            "min": round(min(ratios), 2),
+            "max": round(max(ratios), 2),
+        },
+    }
+
+
+def main() -> int:
+    """Print a line for each kind and write the results."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("megabytes", type=int, nargs="?", default=100)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--only", default="")
+    options = parser.parse_args()
+    found = {}
+    with tempfile.TemporaryDirectory(prefix="acceptd-bench-") as place:
+        paths = Path(place) / "got", Path(place) / "expected"
+        for name in SHAPES:
+            if options.only not in name:
+                continue
+            one = found[name] = measure(paths, name, options.megabytes, options.rounds)
+            medians = one["numpy_ms"]["median"], one["comparer_ms"]["median"]
+            ratio = "{median:5.2f} ({min} to {max})".format(**one["ratio"])
+            print(f"{name:32} numpy {medians[0]:8.1f} ms   comparer {medians[1]:8.1f} ms   {ratio}", flush=True)
+    RESULTS.parent.mkdir(exist_ok=True)
+    RESULTS.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+    missed = [name for name, one in found.items() if name == "values" and one["ratio"]["median"] > BOUND]
+    print(f"bound {BOUND} x for values: {'missed' if missed else 'kept'}")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
