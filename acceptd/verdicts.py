@@ -67,6 +67,8 @@ def entry_body(team: str, name: str, rules: Rules, outcome: Outcome, signer: Sig
         "runtime_identity": outcome.submission.runtime_identity,
         # The submitter's word about origin and terms, marked as such: signed as told, not as verified.
         "declared": declared(manifest),
+        # How many sets show what, by their declared origin, and the digests of the preprocessing's examples.
+        "goldens": {key: report["goldens"][key] for key in ("models", "fixtures")},
         "independent_exports": [
             {key: one[key] for key in ("model", "file", "exporter", "relation")}
             for one in (model.get("independent_export") for model in report["models"])

@@ -84,6 +84,21 @@ def report(text: str = "plain", **changes: Any) -> dict[str, Any]:
         "walls": {"seccomp": "enforced", "memory_cgroup": "unavailable"},
         "wall_notes": {"memory_cgroup": text}, "timings_ms": {"seal": 3.6, "run": 33.0},
         "resources": {"peak_memory_bytes": 71 << 20, "cpu_ms": 15.0, "jobs": [job]}, "models": [model],
+        "goldens": {
+            "models": [{
+                "model": text, "parity": 2, "undeclared": 0, "regression": 1, "smoke": 1, "labelled": 1,
+                "origins": [{"origin": text, "shows": "parity", "sets": 2}],
+            }],
+            "quality": [{
+                "model": text, "output": text, "slice": text, "rows": 8, "accuracy": 0.625, "brier": None,
+                "calibration_error": 0.125, "note": text,
+                "classes": [{"label": 0, "support": 8, "false_negatives": 3, "name": text}],
+            }],
+            "fixtures": [{
+                "raw": text, "raw_sha256": None, "set": text, "model": text,
+                "inputs": [{"path": text, "sha256": "cd" * 32}],
+            }],
+        },
         "parity": [row], "files": [{"path": text, "sha256": "ab" * 32, "size": 1}], "ledger": "unanchored",
     }  # fmt: skip
     return base | changes

@@ -141,7 +141,10 @@ def _compared(stored: Stored, policy: Policy, targets: Sequence[Target], compare
         tasks = [_task(stored, rules.under(name), view) for rules in (stored.policy, policy)]
         if tasks[0] == tasks[1]:
             continue
-        submission = submission.with_statistics(name, _again(tasks[1], view.kept, compare))
+        # No policy changes what was measured of golden inputs and of answers on labelled rows.
+        same = {"inputs": view.statistics.inputs, "quality": view.statistics.quality}
+        statistics = _again(tasks[1], view.kept, compare).model_copy(update=same)
+        submission = submission.with_statistics(name, statistics)
     return _held_out(stored, policy, submission, compare)
 
 

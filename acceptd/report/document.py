@@ -16,6 +16,7 @@ from acceptd.judge.finding import SEVERITY_ORDER, Finding, Judgement
 from acceptd.judge.words import one_line
 from acceptd.policy.manifest import Manifest, ValueSpec
 from acceptd.report.declared import declared
+from acceptd.report.golden import goldens
 from acceptd.report.graph import graph
 from acceptd.report.profiles import for_team as team_profiles
 
@@ -76,6 +77,7 @@ def document(
         "declared": declared(manifest),
         "difference": successor.document(submission.prior, manifest, _snapshots(submission, manifest)),
         "models": _models(submission, manifest),
+        "goldens": goldens(submission, manifest),
         "parity": _parity(submission),
         "heldout": _heldout(submission),
         "files": [file.model_dump(exclude_defaults=True) for file in sealed.files] if sealed else [],

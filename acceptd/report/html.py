@@ -8,6 +8,7 @@ from typing import Any, Final
 from acceptd.report.chart import memory_chart
 from acceptd.report.difference import independent_section, release_section
 from acceptd.report.escape import markup, milliseconds, shape, size
+from acceptd.report.golden import section as golden_section
 from acceptd.report.graph import graph_section
 from acceptd.report.origin import origin
 from acceptd.report.profiles import profiles_section
@@ -34,6 +35,7 @@ def render(report: Mapping[str, Any]) -> str:
         _section("Independent exports", independent_section(report.get("models", []))),
         _section("Graph", "".join(graph_section(model) for model in report.get("models", []))),
         _section("Origin and terms", origin(report.get("declared"))),
+        _section("Golden sets", golden_section(report)),
         _section("Parity", _parity(report.get("parity", []))),
         _section("Resources", _resources(report)),
         _section("Walls of the sandbox", _walls(report)),

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from acceptd.report.difference import heading, terminal_lines
 from acceptd.report.escape import line, milliseconds, size
+from acceptd.report.golden import terminal_rows as golden_rows
 from acceptd.report.origin import terminal_rows
 from acceptd.report.profiles import profile_lines
 from acceptd.report.runtime import runtime_rows
@@ -122,6 +123,7 @@ def _facts(report: Mapping[str, Any], unicode: bool, every: bool) -> Table:
     memory = size(resources.get("peak_memory_bytes", 0))
     rows.append(("cost", f"{milliseconds(total)}, {memory} of memory at most"))
     rows += profile_lines(report)
+    rows += golden_rows(report, every=every)
     rows += runtime_rows(report, every=every)
     if report.get("difference"):
         rows.append(("compared", heading(report["difference"]).removeprefix("Not compared: ")))
