@@ -42,6 +42,7 @@ from acceptd.judge.finding import Judgement
 from acceptd.judge.heldout import due
 from acceptd.judge.jobs import Jobs
 from acceptd.judge.profiles import Target, judge_all, runnable
+from acceptd.oracle import Oracle
 from acceptd.policy import manifest as manifests
 from acceptd.policy.contract import Contract
 from acceptd.policy.manifest import Manifest
@@ -97,6 +98,7 @@ class _Shared:
     vectors: Vectors | None
     inputs: Blob
     expected: Blob
+    oracle: Oracle
 
 
 @dataclass(slots=True)
@@ -250,7 +252,8 @@ class Acceptance:
         known = self._submission(sealed, None)
         self.facts = facts
         vectors_facts = next((job.vectors for job in self.jobs if job.vectors is not None), None)
-        shared = _Shared(sealed, manifest, taken, facts, vectors_facts, inputs, expected)
+        oracle = Oracle(self.rules.policy, self.tools, self._job, sealed, not self.inferred, stack)
+        shared = _Shared(sealed, manifest, taken, facts, vectors_facts, inputs, expected, oracle)
         for target in list(runnable(manifest, self.contract, self.rules.policy, known, self.rules.targets)):
             self._run_under(target, shared)
 
@@ -271,6 +274,7 @@ class Acceptance:
                     self.hold,
                     shared.manifest,
                     job,
+                    shared.oracle,
                     inferred=bool(self.inferred),
                     contract=self.contract,
                 )

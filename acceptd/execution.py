@@ -13,6 +13,7 @@ from acceptd.cell.compact import InputsOnly, inputs_only
 from acceptd.cell.limits import JobLimits, job_limits
 from acceptd.evidence import Facts, JobRecord, Sealed, Variant, Vectors
 from acceptd.judge import inventory, performance
+from acceptd.oracle import Oracle
 from acceptd.ordering import RunJob
 from acceptd.policy.contract import Contract
 from acceptd.policy.manifest import Manifest, ModelSpec
@@ -58,6 +59,7 @@ class Execution:
     hold: Hold
     manifest: Manifest
     job: RunJob
+    oracle: Oracle
     inferred: bool
     contract: Contract | None = None
 
@@ -92,6 +94,7 @@ class Execution:
                 relations = self._relations(limits) if probes else None
                 spec = base | {"optimised": False, "repeats": 1, "probes": False, "relations": relations}
             calls.append(partial(self._probed, order, spec))
+        calls += self.oracle.calls(model, sources.facts, files, base, golden.blob, outputs)
         share = job_share(self.rules, "run", mapped=limits.inner.mapped_bytes)
         records = [record for records in self.hold.side_by_side(share, calls) for record in records]
         main = next((one for one in reversed(records) if one.variant == ""), None)

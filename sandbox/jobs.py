@@ -14,7 +14,10 @@ from sandbox import messages
 
 Body = Callable[[dict[str, Any], messages.Channel, dict[str, int]], dict[str, float]]
 
-ROLES: Final = {"all": ("unpack", "manifest", "inspect", "assets", "vectors", "run"), "run": ("run",)}
+ROLES: Final = {
+    "all": ("unpack", "manifest", "inspect", "assets", "vectors", "run", "reference"),
+    "run": ("run",),
+}
 """Job kinds by role: a profile's own interpreter only runs, and need not have what the others import."""
 
 BODIES: dict[str, Body] = {}

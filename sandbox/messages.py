@@ -42,6 +42,7 @@ TYPES: Final[dict[str, tuple[str, ...]]] = {
         *("walls", "kernel*", "step*", "schema", "step*", "placement"),
         *("case*", "timing*", "case*", "probed*", "case*", "probed*", "done"),
     ),
+    "reference": ("walls", "case*", "done"),
     "attack": ("walls", "note*", "done"),
 }
 """Grammar of each job kind: frame types in order; ``*`` repeats zero or more times. ``refused``

@@ -41,6 +41,7 @@ GROUPS = {
     "placement": "Execution providers",
     "performance": "Speed",
     "target": "The target runtime",
+    "reference": "Beside onnx's own evaluator",
     "runtime": "The runtime and its libraries",
 }
 

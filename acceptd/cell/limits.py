@@ -31,11 +31,18 @@ _CPU = {
     "assets": "inspect_cpu_seconds",
     "vectors": "vectors_cpu_seconds",
     "run": "run_cpu_seconds",
+    "reference": "run_cpu_seconds",
     "attack": "run_cpu_seconds",
 }
 KINDS = tuple(kind for kind in _CPU if kind != "attack")
 """Kinds of jobs that a submission may have."""
-_FRAME_BYTES = {"manifest": 1 << 20, "vectors": 64 << 20, "run": 64 << 20, "inspect": 64 << 20}
+_FRAME_BYTES = {
+    "manifest": 1 << 20,
+    "vectors": 64 << 20,
+    "run": 64 << 20,
+    "reference": 64 << 20,
+    "inspect": 64 << 20,
+}
 
 
 def job_limits(kind: str, limits: LimitsTable, *, mapped_bytes: int = 0) -> JobLimits:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from acceptd.compare import oracles
 from acceptd.compare.parts import cases_of, outputs_of
 from acceptd.compare.parts import outputs_key as outputs_key
 from acceptd.compare.promise import Promise
@@ -66,6 +67,7 @@ def pair(
                     pairs += promise.pairs(model, golden.name, "unoptimised", given, plainly, golden)
         for name in (golden.name for golden in goldens if golden.name in first and golden.name in second):
             pairs += _repeats(model, first[name], second[name])
+        pairs += oracles.pairs(manifest, model, first, found.last("reference", model), contract, policy)
         if manifest.declared:
             fed = {golden.name for golden in goldens}
             pairs += _probes(promise, model, {name: case for name, case in first.items() if name not in fed})

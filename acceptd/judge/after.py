@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from acceptd.evidence import JobRecord, Submission
-from acceptd.judge import behaviour, parity, performance, placement, quality, relations, resources
+from acceptd.judge import behaviour, oracle, parity, performance, placement, quality, relations, resources
 from acceptd.judge import schema as interfaces
 from acceptd.judge.finding import Finding
 from acceptd.judge.jobs import Jobs, ending, place
@@ -55,6 +55,8 @@ def after_run(
         yield from quality.measured(manifest, contract, statistics)
         yield from behaviour.comparisons(manifest, statistics.outputs, statistics.insensitive)
         yield from relations.comparisons(manifest, statistics.outputs, facts)
+        if submission.sealed is not None:
+            yield from oracle.findings(manifest, jobs, statistics.outputs, submission.sealed, contract, policy)
     yield from runtimes(submission, profile)
 
 
@@ -64,4 +66,8 @@ def _run_ending(manifest: Manifest, jobs: Jobs, record: JobRecord, policy: Polic
         message = "a run of a model that the manifest does not name"
         yield make("sandbox/protocol-violation", "run", place(record), message)
         return
-    yield from ending(record, superseded=jobs.superseded(record), limits=policy.limits)
+    superseded = jobs.superseded(record)
+    if record.kind == "reference":
+        yield from oracle.job_ending(record, superseded=superseded)
+    else:
+        yield from ending(record, superseded=superseded, limits=policy.limits)

@@ -18,6 +18,7 @@ from acceptd.judge.catalogue import (
     facts,
     golden,
     heldout,
+    oracle,
     outcome,
     payload,
     performance,
@@ -57,6 +58,7 @@ _BARE: Final[Table] = (
     | behaviour.TABLE
     | heldout.TABLE
     | golden.TABLE
+    | oracle.TABLE
 )
 REASONS: Final[reasons_files.Reasons] = (
     reasons_files.TABLE
@@ -67,6 +69,7 @@ REASONS: Final[reasons_files.Reasons] = (
     | reasons_golden.TABLE
     | performance.REASONS
     | reasons_behaviour.TABLE
+    | oracle.REASONS
 )
 """Reason and references by code: every code has its line in one of the tables ``catalogue/reasons_*.py``."""
 
@@ -96,6 +99,7 @@ TRUSTED_GROUPS: Final = frozenset(
         "performance",
         "placement",
         "quality",
+        "reference",
         "runtime",
         "target",
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from acceptd.evidence import Submission, Vectors
-from acceptd.judge import assets
+from acceptd.judge import assets, oracle
 from acceptd.judge.finding import Finding
 from acceptd.judge.inventory import Inventory
 from acceptd.judge.jobs import Jobs
@@ -76,6 +76,8 @@ def missing(
         gaps += [f"compare {model.name}: {gap}" for gap in _compare(submission, model, vectors)]
         if policy.probes.unoptimised and required_cases(model, vectors):
             gaps += [f"run {model.name} unoptimised: {gap}" for gap in _unoptimised(jobs, model, vectors)]
+    if policy.reference.required and manifest.declared:
+        gaps += oracle.missing(manifest, jobs, submission.sealed, inventory, policy)
     return gaps
 
 

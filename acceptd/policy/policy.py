@@ -16,6 +16,7 @@ from acceptd.policy.operators import OperatorsTable as OperatorsTable
 from acceptd.policy.operators import OpsetTable as OpsetTable
 from acceptd.policy.performance import PerformanceTable as PerformanceTable
 from acceptd.policy.performance import PlacementTable as PlacementTable
+from acceptd.policy.reference import ReferenceTable as ReferenceTable
 from acceptd.policy.tolerance import foreign
 
 KINDS = ("values", "logits", "probabilities", "embedding", "boxes", "sequence", "audio")
@@ -227,6 +228,7 @@ class Policy(Table):
     probes: ProbesTable = ProbesTable()
     performance: PerformanceTable = PerformanceTable()
     placement: PlacementTable = PlacementTable()
+    reference: ReferenceTable = ReferenceTable()
     contracts: ContractsTable = ContractsTable()
     export: ExportTable = ExportTable()
     licenses: LicensesTable = LicensesTable()

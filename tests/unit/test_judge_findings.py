@@ -217,6 +217,7 @@ def test_every_code_has_meaning_remedy_and_a_known_group() -> None:
         "load", "run", "resources", "sandbox", "parity", "behaviour", "placement", "contract", "policy", "cell",
         "runtime", "target", "performance",
         "export", "license", "difference", "cost", "quantization", "payload", "quality", "heldout",
+        "reference",
     }  # fmt: skip
     for code, known in CODES.items():
         assert known.meaning.endswith((".", ")")), code

@@ -22,7 +22,7 @@ PURE_OURS = {
     "acceptd.policy.profile", "acceptd.policy.names", "acceptd.policy.reduced", "acceptd.runtime.facts",
     "acceptd.runtime.identity", "acceptd.runtime.pins", "acceptd.policy.licenses", "acceptd.model_facts",
     "acceptd.policy.quantization", "acceptd.policy.operators", "acceptd.policy.tolerance", "acceptd.kind_facts",
-    "acceptd.policy.golden", "acceptd.policy.quality",
+    "acceptd.policy.golden", "acceptd.policy.quality", "acceptd.policy.reference",
 }  # fmt: skip
 
 
