@@ -24,7 +24,7 @@ from sandbox.probes import Planner
 from sandbox.search import NearTies, ranked_output
 from sandbox.tensors import PACKED, TensorValue, Value, to_array
 
-KEPT_BYTES: Final = 64 << 20
+KEPT_BYTES: Final = 16 << 20
 """Outputs of draws that are kept for comparison; beyond it no more draws are made."""
 MAX_VARIED: Final = 8
 """Inputs that are varied alone."""
@@ -97,12 +97,12 @@ def probe(runner: Runner, load: Load, channel: Channel) -> None:
     _Inside(runner, load, found, budget, told).run(mode == "draws")
     if mode != "draws":
         values = list(planner.values(quantised=bool(spec.get("quantised"))))
-        _within(runner, (one for one in values if one.in_domain), told, "values", budget.has)
+        _within(runner, (one for one in values if one.in_domain), told, "odd values", budget.has)
         made += values
     told.send(channel, time.monotonic() - started)
     if mode not in {"inside", "draws"}:
         beyond, began = Told("outside"), time.monotonic()
-        _within(runner, planner.outside(made), beyond, "outside", budget.has)
+        _within(runner, planner.outside(made), beyond, "inputs", budget.has)
         beyond.send(channel, time.monotonic() - began)
 
 
@@ -151,7 +151,7 @@ class _Inside:
                 search = NearTies(self.found, self._classes(ranked), rows=one.rows, batched=bool(batch))
             got = self.runner.probe(one, repeats=2 if done == 0 and not draws_only else 1)
             done += one.rows
-            self.told.count("inferences")
+            self.told.count("inferences of draws")
             if len(self.first) < 2:
                 self.first.append(one)
             if search is not None and ranked is not None:
@@ -193,7 +193,7 @@ class _Inside:
             self.runner.probe(one, repeats=2)
             self.told.count("near ties")
         self.told.facts["classes"] = search.classes
-        self.told.count("search", search.inferences)
+        self.told.count("steps of search", search.inferences)
         if search.margin is not None:
             self.told.facts["least_margin"] = search.margin
 

@@ -111,7 +111,8 @@ def ending(record: JobRecord, *, superseded: bool = False, limits: LimitsTable |
     if record.ending == "violation":
         return [make("sandbox/protocol-violation", stage, where, record.message or "broke the protocol", facts)]
     if record.variant == "outside" and record.cause != "SIGSYS":
-        message = f"{record.cause or record.ending} on an input outside the declared domain"
+        last = f", the one after {record.cases[-1].set!r}" if record.cases else ""
+        message = f"{record.cause or record.ending} on an input outside the declared domain{last}"
         return [make("behaviour/probe-crash-outside", stage, where, message, facts)]
     if record.ending == "limit":
         code = _LIMITS.get(record.cause, "resources/other-limit")

@@ -45,7 +45,10 @@ def told(manifest: Manifest, model: ModelSpec, record: JobRecord) -> Iterator[Fi
     if not manifest.declared:
         return
     for one in record.probed:
-        left = [f"{part.count} {part.what} ({part.reason})" for part in one.left_out]
+        left = [
+            f"{part.count} {part.what} ({part.reason})" if part.count > 1 else f"{part.what} ({part.reason})"
+            for part in one.left_out
+        ]
         if left:
             message = f"not tried: {'; '.join(left[:8])}"
             yield make("behaviour/probes-left-out", "run", f"{place(record)}: {one.scope}", message, _shows(one))

@@ -18,6 +18,7 @@ from acceptd.policy.manifest import Manifest, ValueSpec
 from acceptd.report.declared import declared
 from acceptd.report.golden import goldens
 from acceptd.report.graph import graph
+from acceptd.report.probed import probed
 from acceptd.report.profiles import for_team as team_profiles
 
 _EXACT: Final = 2**53 - 1  # RFC 8785 knows no integer beyond; those become decimal strings
@@ -79,6 +80,7 @@ def document(
         "models": _models(submission, manifest),
         "goldens": goldens(submission, manifest),
         "parity": _parity(submission),
+        "probed": probed(submission.jobs),
         "heldout": _heldout(submission),
         "files": [file.model_dump(exclude_defaults=True) for file in sealed.files] if sealed else [],
         "total_bytes": sealed.total_bytes if sealed else 0,
@@ -279,6 +281,7 @@ def _rows(each: Sequence[tuple[str, Statistics | None]]) -> list[dict[str, Any]]
         for profile, statistics in each
         if statistics is not None
         for row in statistics.outputs
+        if row.against != "input"  # they are meant to differ
     ]
     rows.sort(
         key=lambda row: (row["comparable"] and not row["exceeding"], row["model"], row["set"], row["output"])

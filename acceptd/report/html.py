@@ -11,6 +11,7 @@ from acceptd.report.escape import markup, milliseconds, shape, size
 from acceptd.report.golden import section as golden_section
 from acceptd.report.graph import graph_section
 from acceptd.report.origin import origin
+from acceptd.report.probed import probed_section
 from acceptd.report.profiles import profiles_section
 from acceptd.report.runtime import runtime_section
 from acceptd.report.style import CONTENT_POLICY, CSS
@@ -37,6 +38,7 @@ def render(report: Mapping[str, Any]) -> str:
         _section("Origin and terms", origin(report.get("declared"))),
         _section("Golden sets", golden_section(report)),
         _section("Parity", _parity(report.get("parity", []))),
+        _section("Probes", probed_section(report)),
         _section("Resources", _resources(report)),
         _section("Walls of the sandbox", _walls(report)),
         _section("Runtime", runtime_section(report)),
