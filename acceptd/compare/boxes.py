@@ -91,6 +91,8 @@ class Matched(Rows):
         for part in (one for one in (scores, classes) if one is not None):
             if any(ref.shape[: part.rank] != shape[:-1] for ref, shape in zip(part.refs, shapes, strict=True)):
                 raise MalformedError("scores and classes have one row for each box")
+        if any(one.refs[0].dtype.startswith("complex") for one in (boxes, scores, classes) if one is not None):
+            raise MalformedError("boxes, scores and classes are real numbers")
         self.begin([*shapes[0][:-1], 1], boxes.refs[0].dtype, prefix)
         self._with_scores = self._with_scores or scores is not None or "score" in self._own
         self._with_classes = self._with_classes or classes is not None or "class" in self._own

@@ -97,9 +97,9 @@ class Vectors(Rows):
 
     def whole(self, expected: Array, got: Array, first: int) -> None:
         self.rows += expected.shape[0]
-        numbers = self._pool.take(expected, got)
-        self._kept += [(number, self.place(first + row)) for row, number in enumerate(numbers)]
         with quiet():
+            numbers = self._pool.take(expected, got)
+            self._kept += [(number, self.place(first + row)) for row, number in enumerate(numbers)]
             products = [
                 np.einsum("ij,ij->i", *pair) for pair in ((expected, got), (expected, expected), (got, got))
             ]
@@ -108,9 +108,9 @@ class Vectors(Rows):
             self._judge(products[0], products[1], products[2], equal, first)
 
     def part(self, expected: Array, got: Array) -> None:
-        if self._width <= MAX_ELEMENTS // 4:
-            self._parts.append((expected.astype(np.float32), got.astype(np.float32)))
         with quiet():
+            if self._width <= MAX_ELEMENTS // 4:
+                self._parts.append((expected.astype(np.float32), got.astype(np.float32)))
             self._products += [expected @ got, expected @ expected, got @ got]
         self._equal = self._equal and bool(_equal(expected[None], got[None])[0])
 

@@ -59,7 +59,8 @@ def compare(task: CompareTask, blobs: Mapping[str, Blob]) -> Statistics:
 
 
 def _beyond(pair: Pair) -> list[OutputStats]:
-    return [_stats(pair, None, "malformed")]
+    others = (one for one in (pair.how.scores, pair.how.classes) if one is not None and pair.kind == "boxes")
+    return [_stats(pair, None, "malformed"), *(_companion(pair, one, None, "malformed") for one in others)]
 
 
 def _slices(pair: Pair) -> Iterator[Slice]:
@@ -99,7 +100,10 @@ def _pair(pair: Pair, blobs: Mapping[str, Blob], pools: Pools) -> Callable[[], l
     others = [one for one in (pair.how.scores, pair.how.classes) if one is not None and pair.kind == "boxes"]
     if pair.got is None:
         return lambda: [_stats(pair, None, "missing"), *(_companion(pair, one, None, "missing") for one in others)]
-    measures = Measures(pair, pools.of(pair))
+    try:
+        measures = Measures(pair, pools.of(pair))
+    except MalformedError:
+        return lambda: _beyond(pair)
     tallies = {
         name: Tally(one.rtol, one.atol)
         for name, one in (("scores", pair.how.scores), ("classes", pair.how.classes))
@@ -118,7 +122,7 @@ def _pair(pair: Pair, blobs: Mapping[str, Blob], pools: Pools) -> Callable[[], l
         return [
             _stats(pair, whole, note),
             *(
-                _companion(pair, one, tallies.get(name) if whole else None, note)
+                _companion(pair, one, tallies.get(name) if whole else None, note or "missing")
                 for name, one in (("scores", pair.how.scores), ("classes", pair.how.classes))
                 if one in others and one is not None
             ),
