@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from acceptd.cell.blobs import Blob, closing_blob, lent
 from acceptd.cell.limits import JobLimits, job_limits
-from acceptd.compare import pairing
+from acceptd.compare import pairing, pairing_prior
 from acceptd.compare.golden import with_goldens
 from acceptd.errors import CellUnavailableError, InternalError, SealError
 from acceptd.evidence import (
@@ -43,6 +43,7 @@ from acceptd.judge.heldout import due
 from acceptd.judge.jobs import Jobs
 from acceptd.judge.profiles import Target, judge_all, runnable
 from acceptd.oracle import Oracle
+from acceptd.ordering import Shelf
 from acceptd.policy import manifest as manifests
 from acceptd.policy.contract import Contract
 from acceptd.policy.manifest import Manifest
@@ -122,6 +123,8 @@ class Acceptance:
     team: str = ""
     find_prior: Callable[[str, str], Prior] = lambda _model_id, _digest: NO_LEDGER
     """Model id and bundle digest to the current release that the submission is compared with."""
+    find_shelf: Callable[[Prior], Shelf | None] = lambda _prior: None
+    """Where the files of that release lie for the cell."""
     prior: Prior | None = None
     keeper: Keeper | None = None
     """Of held-out vectors. None: there are none here, as in a local check."""
@@ -277,6 +280,8 @@ class Acceptance:
                     shared.oracle,
                     inferred=bool(self.inferred),
                     contract=self.contract,
+                    prior=self.prior,
+                    shelf=self.find_shelf(self.prior) if self.prior is not None else None,
                 )
                 for model in shared.manifest.models:
                     if model.file in shared.facts:
@@ -334,6 +339,10 @@ class Acceptance:
         own = [job for job in self.jobs if job.profile in {"", rules.profile.name}]
         task = pairing.pair(shared.manifest, self.contract, rules.policy, shared.vectors, own)
         task = with_goldens(task, shared.manifest, shared.vectors, own, shared.taken.sets)
+        released = pairing_prior.pairs(
+            shared.manifest, self.contract, rules.policy, shared.vectors, own, self.prior
+        )
+        task = task.model_copy(update={"pairs": [*task.pairs, *released]})
         named = {pairing.EXPECTED: shared.expected.reader(), pairing.INPUTS: shared.inputs.reader()}
         named |= {pairing.outputs_key(model, variant): blob.reader() for (model, variant), blob in outputs.items()}
         with lent(named) as files:
@@ -375,12 +384,14 @@ class Acceptance:
         variant: Variant = "",
         proc_fd: bool = False,
         profile: Profile | None = None,
+        shelf: Shelf | None = None,
     ) -> JobRecord:
-        place = f"{self.drop.id}/{BUNDLE}"
+        shelf = shelf or Shelf("sealed", f"{self.drop.id}/{BUNDLE}")
         self.hold.check()
         record = self.tools.cells.at(self.hold.slot).run(
             kind,
-            files={inside: f"{place}/{path}" for inside, path in files.items()},
+            files={inside: f"{shelf.place}/{path}" for inside, path in files.items()},
+            area=shelf.area,
             spec=spec,
             limits=limits,
             required_walls=self.rules.policy.required_walls,

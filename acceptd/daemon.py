@@ -166,6 +166,7 @@ class Daemon:
                 self.paths.sealed,
                 self.paths.temporary,
                 spare=True,
+                store=self.paths.store,
                 # Ed25519 is deterministic (RFC 8032): a secret that needs no file of its own.
                 secret=signer.sign(b"acceptd probe seed v1"),
                 on_replaced=lambda reason: log.warning("warm parent replaced", reason=reason),

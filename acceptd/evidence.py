@@ -34,9 +34,11 @@ from acceptd.performance_facts import HostLoad as HostLoad
 from acceptd.performance_facts import Kernel as Kernel
 from acceptd.performance_facts import Timing as Timing
 from acceptd.prior import Prior as Prior
+from acceptd.prior import ReleasedFile as ReleasedFile
 from acceptd.prior import Snapshot as Snapshot
 from acceptd.prior import data_digest as data_digest
 from acceptd.prior import pruned as pruned
+from acceptd.prior import released_files as released_files
 from acceptd.probe_facts import LeftOut as LeftOut
 from acceptd.probe_facts import Probed as Probed
 from acceptd.profile_facts import UnderProfile as UnderProfile
@@ -44,6 +46,7 @@ from acceptd.runtime.identity import RuntimeRecord
 from acceptd.sealed_facts import BundleFile as BundleFile
 from acceptd.sealed_facts import Sealed as Sealed
 from acceptd.sealed_facts import SealFailure as SealFailure
+from acceptd.statistics_facts import Labels as Labels
 from acceptd.statistics_facts import OutputStats as OutputStats
 from acceptd.statistics_facts import Statistics as Statistics
 from acceptd.structure_facts import SelectionPlace as SelectionPlace

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
 from acceptd.cell.blobs import Blob, closing_blob, lent
 from acceptd.cell.compact import InputsOnly, inputs_only
 from acceptd.cell.limits import JobLimits, job_limits
-from acceptd.evidence import Facts, JobRecord, Sealed, Variant, Vectors
-from acceptd.judge import inventory, performance
+from acceptd.evidence import Facts, JobRecord, Prior, Sealed, Variant, Vectors
+from acceptd.judge import inventory, performance, slower
+from acceptd.judge.beside import beside, wanted
 from acceptd.oracle import Oracle
-from acceptd.ordering import RunJob
+from acceptd.ordering import RunJob, Shelf
 from acceptd.policy.contract import Contract
 from acceptd.policy.manifest import Manifest, ModelSpec
+from acceptd.regression import PriorRun
 from acceptd.rules import Rules
 from acceptd.tools import Tools
 from acceptd.work.need import job_share
@@ -62,6 +64,9 @@ class Execution:
     oracle: Oracle
     inferred: bool
     contract: Contract | None = None
+    prior: Prior | None = None
+    shelf: Shelf | None = None
+    """Where the files of the release lie."""
 
     def run(self, model: ModelSpec, sources: Sources, outputs: Outputs, stack: ExitStack) -> list[JobRecord]:
         """Run one model: as the profile says, and in a fresh process without optimisation.
@@ -95,17 +100,26 @@ class Execution:
                 spec = base | {"optimised": False, "repeats": 1, "probes": False, "relations": relations}
             calls.append(partial(self._probed, order, spec))
         calls += self.oracle.calls(model, sources.facts, files, base, golden.blob, outputs)
-        share = job_share(self.rules, "run", mapped=limits.inner.mapped_bytes)
+        mapped = limits.inner.mapped_bytes
+        released = self._released(model, sources, golden.blob, outputs, stack)
+        if released is not None:
+            own = {"optimised": True, "repeats": 2, "probes": "draws" if probes else False} | self._timing()
+            calls.append(partial(released, base | own))
+            mapped = max(mapped, released.mapped_bytes)
+        share = job_share(self.rules, "run", mapped=mapped)
         records = [record for records in self.hold.side_by_side(share, calls) for record in records]
         main = next((one for one in reversed(records) if one.variant == ""), None)
-        if performance.again(main, self.contract, self.rules.policy):
+        if released is not None and slower.suspected(records, released.beside, self.rules.policy):
+            for _ in range(self.rules.policy.regression.timing_rounds):
+                records += self._alternate(released, order_of("timed"), base, order_of("timed-prior").outputs)
+        elif performance.again(main, self.contract, self.rules.policy):
             records += self._timed_alone(order_of("timed"), base)
         return records
 
-    def _timing(self) -> dict[str, Any]:
+    def _timing(self, *, judged: bool = False) -> dict[str, Any]:
         """Return what a run's order says of timing: enough to judge by only where the contract has a ceiling."""
         table = self.rules.policy.performance
-        judged = self.contract is not None and self.contract.ceilings.timed
+        judged |= self.contract is not None and self.contract.ceilings.timed
         samples, seconds = (
             (table.judged_samples, table.judged_seconds) if judged else (table.samples, table.seconds)
         )
@@ -131,6 +145,27 @@ class Execution:
             return None
         threads, memory = limits.inner.threads, limits.inner.memory_bytes
         return {"seconds": probes.relations_seconds, "threads": threads, "memory_bytes": memory}
+
+    def _alternate(
+        self, released: PriorRun, order: _Order, base: dict[str, Any], outputs: Blob
+    ) -> list[JobRecord]:
+        """Time the release and the model once more, one after the other, each with the machine to itself."""
+        spec = base | {"optimised": True, "repeats": 2, "probes": False} | self._timing(judged=True)
+        with self.hold.alone():
+            older = replace(released, outputs=outputs)(spec, "timed-prior")
+            return [*older, self._once(order, spec)]
+
+    def _released(
+        self, model: ModelSpec, sources: Sources, inputs: Blob, outputs: Outputs, stack: ExitStack
+    ) -> PriorRun | None:
+        """Return the run of the release's model beside ``model``, where one takes the same inputs."""
+        if self.prior is None or not wanted(self.prior, self.rules.policy):
+            return None
+        how = beside(self.prior, model, sources.facts)
+        if how.obstacle:
+            return None
+        blob = outputs[model.name, "prior"] = stack.enter_context(closing_blob(self.tools.temporary))
+        return PriorRun(self.rules, self.prior, how, self.shelf, self.job, inputs, blob)
 
     def _golden_inputs(self, model: ModelSpec, sources: Sources, stack: ExitStack) -> InputsOnly:
         sets = [one for one in sources.vectors.sets if one.model == model.name] if sources.vectors else []

@@ -13,6 +13,7 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from acceptd.judge.finding import Judgement
 from acceptd.judge.profiles import judge_all
 from acceptd.judge.words import make
 from acceptd.kept import KeptOutputs
+from acceptd.ordering import Shelf
 from acceptd.policy.contract import Contract
 from acceptd.record import evaluations
 from acceptd.record.entry import Appended, utc_now
@@ -41,7 +43,7 @@ from acceptd.release.prior import prior_release
 from acceptd.release.promote import promote
 from acceptd.release.settle import Terms
 from acceptd.release.signers import ReleaseKeys
-from acceptd.release.store import put
+from acceptd.release.store import put, verify_some
 from acceptd.replay.stored import rules_content
 from acceptd.report.outbox import write_outbox
 from acceptd.rules import Rules
@@ -183,13 +185,18 @@ class Lifecycle:
             channel = rules.policy.release.channel
             return prior_release(self.ledger, self.release_keys.keyring, model_id, channel, digest)
 
+        def shelf(prior: Prior) -> Shelf | None:
+            digest = prior.bundle_digest
+            verify = partial(verify_some, self.paths.state, digest)
+            return Shelf("store", digest, verify) if digest else None
+
         def spend(contract: Contract, digest: str) -> int:
             return evaluations.spend(self.ledger, row.id, contract, digest, most=rules.policy.heldout.evaluations)
 
         keeper = Keeper(self.paths.heldout, spend)
         return Acceptance(
-            self._drop(row), rules, self.tools, hold,
-            progress=progress, find_prior=prior, keeper=keeper, keep=KeptOutputs(self.paths.outputs).keep,
+            self._drop(row), rules, self.tools, hold, progress=progress, find_prior=prior, find_shelf=shelf,
+            keeper=keeper, keep=KeptOutputs(self.paths.outputs).keep,
         )  # fmt: skip
 
     def _seal(self, row: Row, rules: Rules, hold: Hold) -> None:

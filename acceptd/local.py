@@ -15,11 +15,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from acceptd.acceptance import ANY_TEAM, Acceptance, Drop, Kind, Outcome
+from acceptd.acceptance import ANY_TEAM, BUNDLE, Acceptance, Drop, Kind, Outcome
 from acceptd.errors import AcceptdError, InternalError, UsageError
 from acceptd.evidence import Prior
 from acceptd.intake import files
 from acceptd.judge.successor import as_prior
+from acceptd.ordering import Shelf
 from acceptd.prior import NO_LEDGER, same_or
 from acceptd.rules import Rules
 from acceptd.tools import Tools
@@ -125,11 +126,7 @@ def _offer(
 
     def run(hold: Hold) -> None:
         try:
-            prior = NO_LEDGER
-            if against is not None:
-                older = _judge(place, against, f"{name}-older", ANY_TEAM, progress, hold, NO_LEDGER)
-                prior = as_prior(older.manifest, older.submission, older.judgement.reason)
-            report = report_of(place.rules, _judge(place, path, name, team, progress, hold, prior))
+            report = _compared(place, path, name, team, progress, hold, against)
         except BaseException as error:  # noqa: BLE001 - it comes out where the report is waited for
             done(None, error)
         else:
@@ -139,18 +136,46 @@ def _offer(
     place.workers.offer(task)
 
 
+def _compared(
+    place: Bench,
+    path: Path,
+    name: str,
+    team: str,
+    progress: Callable[[str], None],
+    hold: Hold,
+    against: Path | None,
+) -> dict[str, Any]:
+    """Judge one bundle beside another one, whose sealed copy is kept so long, and return the report."""
+    older_name = f"{name}-older"
+    prior, shelf = NO_LEDGER, None
+    try:
+        if against is not None:
+            older = _judge(place, against, older_name, ANY_TEAM, progress, hold, NO_LEDGER)
+            prior = as_prior(older.manifest, older.submission, older.judgement.reason)
+            shelf = Shelf("sealed", f"{older_name}/{BUNDLE}")  # sealed by this process: nobody else writes there
+        return report_of(place.rules, _judge(place, path, name, team, progress, hold, prior, shelf))
+    finally:
+        for one in (name, *([older_name] if against is not None else [])):
+            files.remove_tree(place.tools.sealed, one)
+
+
 def _judge(
-    place: Bench, path: Path, name: str, team: str, progress: Callable[[str], None], hold: Hold, prior: Prior
+    place: Bench,
+    path: Path,
+    name: str,
+    team: str,
+    progress: Callable[[str], None],
+    hold: Hold,
+    prior: Prior,
+    shelf: Shelf | None = None,
 ) -> Outcome:
     kind = kind_of(path)
     source = path.resolve()  # whoever typed the path may name it through a link; inside the bundle none counts
     drop = Drop(id=name, team=team, name=source.name, source=source, kind=kind)
-    try:
-        acceptance = Acceptance(drop, place.rules, place.tools, hold, progress=progress)
-        acceptance.find_prior = lambda _model_id, digest: same_or(prior, digest)
-        return acceptance.run()
-    finally:
-        files.remove_tree(place.tools.sealed, drop.id)
+    acceptance = Acceptance(drop, place.rules, place.tools, hold, progress=progress)
+    acceptance.find_prior = lambda _model_id, digest: same_or(prior, digest)
+    acceptance.find_shelf = lambda _prior: shelf
+    return acceptance.run()
 
 
 def find_cases(root: Path) -> list[Path]:

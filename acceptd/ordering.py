@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Protocol
 
+from acceptd.cell.launcher import Area
 from acceptd.cell.limits import JobLimits
 from acceptd.evidence import JobRecord, Variant
 
 
+@dataclass(frozen=True, slots=True)
+class Shelf:
+    """Where a bundle's files lie for the cell: an area, and the path of the bundle below it.
+
+    ``verify`` hashes the named files of it against what was accepted, and raises AcceptdError for others.
+    """
+
+    area: Area
+    place: str
+    verify: Callable[[list[str]], object] = lambda _paths: None
+
+
 class RunJob(Protocol):
-    """Runs one job of the submission in the cell."""
+    """Runs one job of the submission in the cell. ``shelf``: on another bundle's files than its own."""
 
     def __call__(
         self,
@@ -22,4 +37,5 @@ class RunJob(Protocol):
         model: str = "",
         variant: Variant = "",
         proc_fd: bool = False,
+        shelf: Shelf | None = None,
     ) -> JobRecord: ...

@@ -15,6 +15,14 @@ from acceptd.structure_facts import Structure
 from acceptd.values import Count, Evidence, Text
 
 
+class ReleasedFile(Evidence):
+    """One sealed file that a run of a model reads."""
+
+    path: str
+    sha256: str
+    size: Count
+
+
 class Snapshot(Evidence):
     """One model as it was inspected: what two of them are compared by. ``bytes`` is the size of the model file.
 
@@ -29,6 +37,8 @@ class Snapshot(Evidence):
     structure: Structure
     sha256: str = ""
     data_sha256: str = ""
+    files: Annotated[list[ReleasedFile], Field(max_length=20_001)] = []
+    """What a run of it reads: the model file first, then its external data. Empty where not known."""
 
 
 class Prior(Evidence):
@@ -76,11 +86,30 @@ def data_digest(file: str, external: Sequence[External], count: int, sealed: Map
     ``sealed`` gives digests by path. The locations are a job's word: one that is in no sealed file, or a list that
     was cut, makes the whole unknown.
     """
-    if len(external) != count:
-        return ""
-    paths = sorted({normpath(join(dirname(file), one.location)) for one in external})
-    if any(path not in sealed for path in paths):
+    paths = _data_paths(file, external, count)
+    if paths is None or any(path not in sealed for path in paths):
         return ""
     return sha256(
         "".join(f"{sealed[path]} {path}\n" for path in paths).encode("utf-8", "surrogatepass")
     ).hexdigest()
+
+
+def released_files(
+    file: str, external: Sequence[External], count: int, sealed: Mapping[str, tuple[str, int]]
+) -> list[ReleasedFile]:
+    """Return the sealed files that a run of the model ``file`` reads; none where they are not all known.
+
+    ``sealed`` gives (SHA-256, bytes) by path. For the locations see :func:`data_digest`.
+    """
+    paths = _data_paths(file, external, count)
+    wanted = [file, *(path for path in paths or () if path != file)]
+    if paths is None or any(path not in sealed for path in wanted):
+        return []
+    return [ReleasedFile(path=path, sha256=sealed[path][0], size=sealed[path][1]) for path in wanted]
+
+
+def _data_paths(file: str, external: Sequence[External], count: int) -> list[str] | None:
+    """Return the paths that external data names, sorted; None where the list was cut."""
+    if len(external) != count:
+        return None
+    return sorted({normpath(join(dirname(file), one.location)) for one in external})

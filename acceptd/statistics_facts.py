@@ -2,20 +2,41 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from acceptd.golden_facts import InputStats, QualityStats
 from acceptd.kind_facts import Audio, Boxes, Distribution, Embedding, Ranking, Sequence
-from acceptd.values import Evidence, Problem
+from acceptd.values import Count, Evidence, Problem
 
 Against = Literal[
     "golden", "repeat", "unoptimised", "probe", "row", "order", "threads", "fresh", "concurrent", "batch",
-    "input", "reference", "prior", "heldout",
+    "input", "reference", "prior", "prior-golden", "heldout",
 ]  # fmt: skip
 """What an output was compared with: the expected value; another inference (repeat, without optimisation, a row
 alone, another order of rows, more threads, a fresh process, concurrent calls, after other batch sizes,
 one input changed alone); itself
-(``probe``: ranges alone); onnx's own evaluator; the current release; the contract's held-out value."""
+(``probe``: ranges alone); onnx's own evaluator; the current release; the contract's held-out value.
+``prior-golden`` is the current release's own output against the golden's expected value."""
+
+
+class LabelRows(Evidence):
+    """Rows that the expected side gives one class, by its column, and how many of them the other side does not."""
+
+    index: Count
+    rows: Count
+    missed: Count
+
+
+class Labels(Evidence):
+    """Rows by the class that the expected side gives them. Labels beyond the cap are counted as ``other``."""
+
+    rows: Count
+    mismatches: Count
+    labels: Annotated[list[LabelRows], Field(max_length=256)] = []
+    other_rows: Count = 0
+    other_missed: Count = 0
 
 
 class OutputStats(Evidence):
@@ -54,6 +75,8 @@ class OutputStats(Evidence):
     boxes: Boxes | None = None
     sequence: Sequence | None = None
     audio: Audio | None = None
+    labels: Labels | None = None
+    """Against the current release alone, for outputs with classes."""
 
 
 class Statistics(Evidence):

@@ -24,11 +24,13 @@ class Cells:
     parent in which another's runs. The supplies, and what stands spare in them, are shared.
     """
 
-    def __init__(self, sealed: Path, *, spare: bool, on_replaced: Callable[[str], None]) -> None:
+    def __init__(
+        self, sealed: Path, *, spare: bool, on_replaced: Callable[[str], None], store: Path | None = None
+    ) -> None:
         cgroup.area()  # first: it moves this process, and what starts later is born in its leaf
         self._sealed = sealed
         self._on_replaced = on_replaced
-        self._supplies = Supplies(sealed, spare=spare)
+        self._supplies = Supplies(sealed, spare=spare, store=store)
         self._lock = threading.Lock()
         self._cells: dict[int, Cell] = {}
 
@@ -82,17 +84,20 @@ class Tools:
         temporary: Path,
         *,
         spare: bool,
+        store: Path | None = None,
         secret: bytes = b"",
         on_replaced: Callable[[str], None] = lambda _reason: None,
     ) -> Self:
         """Start everything; ``spare`` keeps a second warm parent ready (a daemon, a suite).
+
+        ``store`` is the directory of approved bundles by digest, where there is one.
 
         ``on_replaced`` is told why a warm parent is replaced.
         """
         comparer = Comparer()
         comparer.start()
         return cls(
-            cells=Cells(sealed, spare=spare, on_replaced=on_replaced),
+            cells=Cells(sealed, spare=spare, on_replaced=on_replaced, store=store),
             comparer=comparer,
             sealer=SealerClient(),
             sealed=sealed,

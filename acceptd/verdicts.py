@@ -139,6 +139,7 @@ def report_of(rules: Rules, outcome: Outcome, *, ledger: str = "none: nothing is
         contract_digest=outcome.contract_digest,
         timings_ms=outcome.timings_ms,
         ledger=ledger,
+        policy=rules.policy,
     )
 
 

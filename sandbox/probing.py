@@ -138,8 +138,9 @@ class _Inside:
         spec, outputs = self.load.spec, self.load.declared["outputs"]
         count = int(spec.get("draws", 0))
         seed, largest = str(spec.get("seed", "")), int(spec.get("max_elements", 0))
-        planned = draws.draws(self.found, outputs, self.load.dims, seed=seed, count=count, max_elements=largest)
-        batch = draws.batch_of(self.found, outputs, self.load.dims)
+        drawn_for = spec.get("drawn_for", outputs)  # a run beside another model makes that one's draws
+        planned = draws.draws(self.found, drawn_for, self.load.dims, seed=seed, count=count, max_elements=largest)
+        batch = draws.batch_of(self.found, drawn_for, self.load.dims)
         ranked = None if draws_only else ranked_output(outputs)
         search: NearTies | None = None
         done = 0

@@ -30,6 +30,7 @@ GROUPS = {
     "operator": "Operators",
     "cost": "What a model costs, by arithmetic",
     "quantization": "Quantisation",
+    "regression": "Run beside the current release",
     "schema": "The interface",
     "vectors": "Golden vectors",
     "load": "Creating a session",

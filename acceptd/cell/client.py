@@ -50,8 +50,9 @@ class Cell:
     """Runs jobs in warm parents, which it takes from supplies and replaces after a death or N jobs.
 
     Thread-safe: jobs of several threads run side by side. ``sealed`` is the directory that jobs'
-    files lie below. Several cells may share ``supplies``; without, the cell has its own, and
-    ``spare`` keeps a second parent ready. ``on_replaced`` is told why a parent is replaced.
+    files lie below, ``store`` that of approved bundles, where there is one. Several cells may share
+    ``supplies``; without, the cell has its own, and ``spare`` keeps a second parent ready.
+    ``on_replaced`` is told why a parent is replaced.
     """
 
     def __init__(
@@ -61,13 +62,14 @@ class Cell:
         spare: bool = False,
         testing: bool = False,
         supplies: Supplies | None = None,
+        store: Path | None = None,
         on_replaced: Callable[[str], None] = lambda _reason: None,
     ) -> None:
         self._area, _ = cgroup.area()  # first: it moves this process, and what starts later is born in its leaf
         self._testing = testing
         self._owned = supplies is None
         self._seccomp = "" if syscalls.available() else syscalls.compiled().hex()
-        self._supplies = supplies or Supplies(sealed, spare=spare, testing=testing)
+        self._supplies = supplies or Supplies(sealed, spare=spare, testing=testing, store=store)
         self._on_replaced = on_replaced
         self._lock = threading.Lock()
         self._seats: dict[Kind, Seat] = {}
@@ -152,6 +154,7 @@ class Cell:
         kind: str,
         *,
         files: Mapping[str, str],
+        area: launcher.Area = "sealed",
         spec: dict[str, Any],
         limits: JobLimits,
         required_walls: Sequence[str],
@@ -167,7 +170,8 @@ class Cell:
         """Run one job to its end; a ``lost`` one once more (design, rule 4).
 
         Args:
-            files: path inside the job's root -> path below the sealed directory.
+            files: path inside the job's root -> path below ``area``.
+            area: the sealed directory, or the store of approved bundles.
             profile: whose runtime runs the job (``run`` alone); without one, acceptd's own.
             blobs: name -> descriptor handed to the job: a private open of its own, read-only or
                 write-only, never one that the trusted side goes on using.
@@ -186,7 +190,7 @@ class Cell:
             raise InternalError("walls are switched off only in tests")
         order = {
             "kind": kind,
-            "files": [[inside, f"{launcher.SEALED_INSIDE}/{source}"] for inside, source in sorted(files.items())],
+            "files": [[inside, f"{launcher.AREAS[area]}/{source}"] for inside, source in sorted(files.items())],
             "spec": spec,
             "limits": {name: getattr(limits.inner, name) for name in messages.Limits.__slots__},
             "required_walls": [name for name in required_walls if name not in OWN_WALLS],

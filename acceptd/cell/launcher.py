@@ -16,16 +16,21 @@ import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final, Literal
 
 from acceptd.cell import cgroup
 from acceptd.errors import CellUnavailableError, InternalError
 from acceptd.runtime.interpreter import Interpreter, examine
 from acceptd.runtime.told import Told
 
+Area = Literal["sealed", "store"]
 CELL_USER = "acceptd-cell"
 FALLBACK_CELL_UID = 59_917
 """Used by root where no user ``acceptd-cell`` exists: outside every range that Debian hands out."""
 SEALED_INSIDE = "/sealed"
+STORE_INSIDE = "/store"
+AREAS: Final[dict[Area, str]] = {"sealed": SEALED_INSIDE, "store": STORE_INSIDE}
+"""Where the parent sees what jobs may read files of; a job sees its own named files and neither place."""
 STARTUP_SECONDS = 60.0
 _HELLO_BYTES = 1 << 18
 TOPOLOGY = ("/sys/devices/system/cpu", "/sys/devices/system/node")
@@ -129,6 +134,7 @@ def bwrap_arguments(
     role: str = "all",
     operators: Sequence[str] = (),
     providers: Sequence[str] = (),
+    store: Path | None = None,
 ) -> list[str]:
     """Return the whole command line: only read-only binds, no network, nothing inherited."""
     interpreter = interpreter or examine()
@@ -151,9 +157,9 @@ def bwrap_arguments(
     readable = readable_paths(interpreter)
     # A custom-operator library by the very path that the profile lists: the job's name for it must be the same.
     listed = [path for path in operators if not any(path.startswith(above + "/") for above in readable)]
-    binds = [*readable, *listed, str(sealed)]
-    for path in binds:
-        inside = SEALED_INSIDE if path == str(sealed) else path
+    areas = {str(sealed): SEALED_INSIDE} | ({str(store): STORE_INSIDE} if store is not None else {})
+    for path in (*readable, *listed, *areas):
+        inside = areas.get(path, path)
         for above in [str(p) for p in reversed(Path(inside).parents)][1:]:
             if above not in made:
                 # bubblewrap would make these 0700 and owned by root, and the parent loses its interpreter.
@@ -187,9 +193,12 @@ def start(
     role: str = "all",
     operators: Sequence[str] = (),
     providers: Sequence[str] = (),
+    store: Path | None = None,
     testing: bool = False,
 ) -> Parent:
     """Start a warm parent that sees ``sealed`` read-only at ``/sealed``; wait until it is warm.
+
+    ``store`` is the directory of approved bundles, seen read-only at ``/store``; loaders can read it anyway.
 
     ``interpreter`` defaults to acceptd's own, ``role`` says which jobs it serves, ``operators`` are the
     custom-operator libraries that it loads, ``providers`` those whose libraries it loads. ``testing`` adds
@@ -218,6 +227,7 @@ def start(
         role=role,
         operators=operators,
         providers=providers,
+        store=store,
     )
     if testing:
         place = command.index("--chdir")

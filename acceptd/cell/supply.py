@@ -43,15 +43,16 @@ MAX_KINDS: Final = 16
 MAX_KNOWN: Final = 512
 """Parents whose facts are kept; those of a parent that still lives always are."""
 _numbers = itertools.count(1)
+Identity = tuple[tuple[int, int], ...]
 
 
 class WarmParent:
     """One warm parent and its control socket. Thread-safe; whoever took it closes it."""
 
-    def __init__(self, parent: launcher.Parent, facts: Future[RuntimeFacts], sealed: tuple[int, int]) -> None:
+    def __init__(self, parent: launcher.Parent, facts: Future[RuntimeFacts], sealed: Identity) -> None:
         self.number = next(_numbers)
         self.sealed = sealed
-        """Device and inode of the sealed directory that its bind shows, whatever has its name by now."""
+        """Device and inode of the directories that its binds show, whatever has their names by now."""
         self.parent = parent
         self.facts = facts
         """Who it is; the libraries are hashed beside the first jobs. Raises OSError: one cannot be read."""
@@ -163,11 +164,13 @@ class ParentSupply:
         *,
         spares: int,
         testing: bool,
+        store: Path | None = None,
         started: Callable[[WarmParent], None] = lambda _parent: None,
     ) -> None:
         self.kind = kind
         self._started = started
         self._sealed = sealed
+        self._store = store
         self._spares = spares
         self._testing = testing
         self._lock = threading.Lock()
@@ -213,14 +216,15 @@ class ParentSupply:
         """
         return parent.sealed == self._sealed_identity()
 
-    def _sealed_identity(self) -> tuple[int, int]:
+    def _sealed_identity(self) -> Identity:
+        places = [self._sealed] if self._store is None else [self._sealed, self._store]
         try:
-            found = self._sealed.stat()
+            found = [place.stat() for place in places]
         except OSError as error:
             raise StateError(
-                f"{self._sealed}: {error.strerror}", remedy="run `acceptd init` on this state again"
+                f"{error.filename}: {error.strerror}", remedy="run `acceptd init` on this state again"
             ) from error
-        return found.st_dev, found.st_ino
+        return tuple((one.st_dev, one.st_ino) for one in found)
 
     def _start(self) -> WarmParent:
         operators.check(self.kind.operators)
@@ -232,6 +236,7 @@ class ParentSupply:
             role=self.kind.role,
             operators=[one.path for one in self.kind.operators],
             providers=self.kind.providers,
+            store=self._store,
             testing=self._testing,
         )
         parent.control.settimeout(ANSWER_SECONDS)
@@ -257,9 +262,12 @@ class ParentSupply:
 class Supplies:
     """All supplies of one process: acceptd's own at once, a profile's when it is first asked for."""
 
-    def __init__(self, sealed: Path, *, spare: bool = False, testing: bool = False) -> None:
+    def __init__(
+        self, sealed: Path, *, spare: bool = False, testing: bool = False, store: Path | None = None
+    ) -> None:
         self._lock = threading.Lock()
         self._sealed = sealed
+        self._store = store
         self._spares = int(spare)
         self._testing = testing
         self._known: dict[int, WarmParent] = {}
@@ -301,7 +309,14 @@ class Supplies:
             ) from error
 
     def _supply(self, kind: Kind) -> ParentSupply:
-        return ParentSupply(kind, self._sealed, spares=self._spares, testing=self._testing, started=self._remember)
+        return ParentSupply(
+            kind,
+            self._sealed,
+            spares=self._spares,
+            testing=self._testing,
+            store=self._store,
+            started=self._remember,
+        )
 
     def _remember(self, parent: WarmParent) -> None:
         with self._lock:

@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from acceptd.compare import nested, protocol, ranges
+from acceptd.compare import labels, nested, protocol, ranges
 from acceptd.compare.blob import Blob, MalformedError
 from acceptd.compare.embedding import Pool, Room
 from acceptd.compare.insensitive import insensitive
@@ -110,8 +110,14 @@ def _pair(pair: Pair, blobs: Mapping[str, Blob], pools: Pools) -> Callable[[], l
         if one in others and one is not None and one.got is not None
     }
     note = ""
+    counted = None
     try:
-        nested.compare(pair, blobs, measures, tallies)
+        if pair.order is None:
+            nested.compare(pair, blobs, measures, tallies)
+        else:
+            labels.reordered(pair.expected, pair.got, blobs, pair.order, measures.tally)
+        if pair.labels:
+            counted = labels.count(pair.expected, pair.got, blobs, pair.order)
     except DiffersError as error:
         note = str(error)
     except (MalformedError, RecursionError):
@@ -120,7 +126,7 @@ def _pair(pair: Pair, blobs: Mapping[str, Blob], pools: Pools) -> Callable[[], l
     def rows() -> list[OutputStats]:
         whole = measures if not note else None
         return [
-            _stats(pair, whole, note),
+            _stats(pair, whole, note).model_copy(update={"labels": counted if whole else None}),
             *(
                 _companion(pair, one, tallies.get(name) if whole else None, note or "missing")
                 for name, one in (("scores", pair.how.scores), ("classes", pair.how.classes))

@@ -62,6 +62,10 @@ class Pair(Evidence):
     atol: Annotated[float, Field(ge=0)]
     kind: Kind = "values"
     how: How = How()
+    labels: bool = False
+    """Whether rows are counted by class."""
+    order: Annotated[list[int], Field(max_length=65536)] | None = None
+    """For each column of ``expected`` the column of ``got`` with the same label; None where they are the same."""
 
 
 class Sample(Evidence):

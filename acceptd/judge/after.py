@@ -9,6 +9,8 @@ from acceptd.judge import behaviour, oracle, parity, performance, placement, qua
 from acceptd.judge import schema as interfaces
 from acceptd.judge.finding import Finding
 from acceptd.judge.jobs import Jobs, ending, place
+from acceptd.judge.regressed import regression
+from acceptd.judge.regression import VARIANTS
 from acceptd.judge.runtimes import runtimes
 from acceptd.judge.words import make, registered
 from acceptd.policy.contract import Contract
@@ -30,7 +32,7 @@ def after_run(
     vectors = vectors_record.vectors if vectors_record is not None else None
     facts = jobs.facts(manifest)
     for one in submission.jobs:
-        if one.kind in {"run", "reference"}:
+        if one.kind in {"run", "reference"} and one.variant not in VARIANTS:
             yield from _run_ending(manifest, jobs, one, policy)
     for model in manifest.models:
         record = jobs.last("run", model)
@@ -57,6 +59,7 @@ def after_run(
         yield from relations.comparisons(manifest, statistics.outputs, facts)
         if submission.sealed is not None:
             yield from oracle.findings(manifest, jobs, statistics.outputs, submission.sealed, contract, policy)
+    yield from regression(manifest, policy, submission)
     yield from runtimes(submission, profile)
 
 

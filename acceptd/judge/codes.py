@@ -28,7 +28,9 @@ from acceptd.judge.catalogue import (
     reasons_golden,
     reasons_model,
     reasons_record,
+    reasons_regression,
     reasons_run,
+    regression,
     run,
     runtime,
     schema,
@@ -59,6 +61,7 @@ _BARE: Final[Table] = (
     | heldout.TABLE
     | golden.TABLE
     | oracle.TABLE
+    | regression.TABLE
 )
 REASONS: Final[reasons_files.Reasons] = (
     reasons_files.TABLE
@@ -67,6 +70,7 @@ REASONS: Final[reasons_files.Reasons] = (
     | reasons_run.TABLE
     | reasons_record.TABLE
     | reasons_golden.TABLE
+    | reasons_regression.TABLE
     | performance.REASONS
     | reasons_behaviour.TABLE
     | oracle.REASONS
@@ -100,6 +104,7 @@ TRUSTED_GROUPS: Final = frozenset(
         "placement",
         "quality",
         "reference",
+        "regression",
         "runtime",
         "target",
     }

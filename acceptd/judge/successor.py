@@ -6,7 +6,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, Final
 
-from acceptd.evidence import JobRecord, Prior, Sealed, Snapshot, Submission, data_digest, declared_by, pruned
+from acceptd.evidence import (
+    JobRecord,
+    Prior,
+    Sealed,
+    Snapshot,
+    Submission,
+    data_digest,
+    declared_by,
+    pruned,
+    released_files,
+)
 from acceptd.judge.difference import Change, Difference, NewSelection, compare
 from acceptd.judge.finding import Finding
 from acceptd.judge.meaning import Said, of_bundle, of_model
@@ -53,8 +63,11 @@ def as_prior(manifest: Manifest | None, submission: Submission, reason: str) -> 
     if manifest is None or submission.sealed is None or any(model.name not in found for model in manifest.models):
         words = f"the bundle to compare with could not be inspected: {reason}"
         return Prior(status="unknown", reason=words[:1000])
-    whole = [found[model.name] for model in manifest.models]
-    kept = [one.model_copy(update={"facts": pruned(one.facts)}) for one in whole]
+    sized = {file.path: (file.sha256, file.size) for file in submission.sealed.files}
+    kept = []
+    for one in (found[model.name] for model in manifest.models):
+        files = released_files(one.file, one.facts.external, one.facts.external_count, sized)
+        kept.append(one.model_copy(update={"facts": pruned(one.facts), "files": files}))
     digest = submission.sealed.digest
     return Prior(
         status="found",

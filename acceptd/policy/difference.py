@@ -19,15 +19,16 @@ _SCALE: Final = {
 _MORE_IS_STRICTER: Final = frozenset(
     {
         "required_walls", "vectors.required", "operators.denied", "opsets.ir_min", "opsets.min", "probes.enabled",
-        "probes.unoptimised", "export.required",
+        "probes.unoptimised", "export.required", "regression.enabled", "regression.required",
+        "regression.class_agreement", "regression.within", "regression.quantized.class_agreement",
+        "regression.quantized.within",
     }
 )  # fmt: skip
 _LESS_IS_STRICTER: Final = frozenset(
     {
         "limits", "operators.domains", "opsets.ir_max", "opsets.max", "parity", "release.automatic",
         "release.channel_valid_seconds", "heldout.evaluations", "licenses.allowed", "operators.allowed",
-        "operators.limits",
-        "vectors.require_origin",
+        "operators.limits", "vectors.require_origin", "regression",
     }
 )  # fmt: skip
 _EMPTY_IS_ANY: Final = {"licenses.allowed": "any licence", "operators.allowed": "every operator of the domains"}

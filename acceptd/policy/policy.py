@@ -17,6 +17,7 @@ from acceptd.policy.operators import OpsetTable as OpsetTable
 from acceptd.policy.performance import PerformanceTable as PerformanceTable
 from acceptd.policy.performance import PlacementTable as PlacementTable
 from acceptd.policy.reference import ReferenceTable as ReferenceTable
+from acceptd.policy.regression import RegressionTable as RegressionTable
 from acceptd.policy.tolerance import foreign
 
 KINDS = ("values", "logits", "probabilities", "embedding", "boxes", "sequence", "audio")
@@ -229,6 +230,7 @@ class Policy(Table):
     performance: PerformanceTable = PerformanceTable()
     placement: PlacementTable = PlacementTable()
     reference: ReferenceTable = ReferenceTable()
+    regression: RegressionTable = RegressionTable()
     contracts: ContractsTable = ContractsTable()
     export: ExportTable = ExportTable()
     licenses: LicensesTable = LicensesTable()

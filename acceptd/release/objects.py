@@ -83,6 +83,12 @@ def verify_object(root_fd: int, digest: str, files: Iterable[File]) -> dict[str,
     return folders | {path: _hash(root_fd, digest, file) for path, file in wanted.items()}
 
 
+def verify_files(root_fd: int, digest: str, files: Iterable[File]) -> None:
+    """Hash some files of a store object, whatever else lies there; raise as :func:`verify_object` does."""
+    for file in files:
+        _hash(root_fd, digest, file)
+
+
 def present(root_fd: int, digest: str, files: Iterable[File]) -> None:
     """Raise as :func:`verify_object` does for other names, kinds or sizes; nothing is hashed."""
     wanted = {file.path: file for file in files}

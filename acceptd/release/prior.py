@@ -16,7 +16,7 @@ from acceptd.declared import Declared, declared_by
 from acceptd.errors import AcceptdError, ConfigError, LedgerError, LoaderError
 from acceptd.evidence import Facts, Prior, Snapshot, Structure, Wire
 from acceptd.policy.manifest import validate
-from acceptd.prior import data_digest, pruned
+from acceptd.prior import data_digest, pruned, released_files
 from acceptd.record.attest import statement_differences, verify_statement
 from acceptd.record.keys import Keyring
 from acceptd.record.log import Ledger
@@ -89,7 +89,9 @@ def _models(document: dict[str, Any]) -> list[Snapshot]:
     jobs = [job for job in document["jobs"] if job["kind"] in {"inspect", "manifest"}]
     declared: list[Any] = next((job["manifest"]["models"] for job in jobs if job["kind"] == "manifest"), [])
     files = {model["name"]: model["file"] for model in declared}
-    sealed = {one["path"]: one["sha256"] for one in (document.get("sealed") or {}).get("files", [])}
+    listed = (document.get("sealed") or {}).get("files", [])
+    sealed = {one["path"]: one["sha256"] for one in listed}
+    sized = {one["path"]: (one["sha256"], one["size"]) for one in listed}
     found: dict[str, Snapshot] = {}
     for job in jobs:
         if job["kind"] != "inspect" or job["model"] not in files:
@@ -105,6 +107,7 @@ def _models(document: dict[str, Any]) -> list[Snapshot]:
             structure=Structure.model_validate(job["structure"]),
             sha256=sealed.get(file, ""),
             data_sha256=data_digest(file, facts.external, facts.external_count, sealed),
+            files=released_files(file, facts.external, facts.external_count, sized),
         )
     if set(found) != set(files) or not found:
         raise LedgerError("its evidence does not hold the facts of every model")

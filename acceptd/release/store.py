@@ -94,6 +94,22 @@ def verify(state: Path, digest: str) -> tuple[trust.File, ...]:
     return listed
 
 
+def verify_some(state: Path, digest: str, paths: Iterable[str]) -> tuple[trust.File, ...]:
+    """Hash only ``paths`` of a stored bundle, against its inventory; return them. Raises as :func:`verify`."""
+    listed = {file.path: file for file in inventory(state, digest)}
+    wanted = list(paths)
+    missing = [one for one in wanted if one not in listed]
+    if missing:
+        raise ReleaseError(f"the store's bundle {digest} has no file {missing[0][:200]!r}")
+    files = tuple(listed[one] for one in wanted)
+
+    def some(root: int, digest: str, _all: Iterable[trust.File]) -> None:
+        objects.verify_files(root, digest, files)
+
+    _compare(state, digest, files, some)
+    return files
+
+
 def present(state: Path, digest: str) -> tuple[trust.File, ...]:
     """Compare names, kinds and sizes of a stored bundle with its inventory, hashing nothing; as :func:`verify`."""
     listed = inventory(state, digest)

@@ -10,16 +10,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from acceptd.evidence import JobRecord, Snapshot, Statistics, Submission, ValueInfo
-from acceptd.judge import independent, successor
+from acceptd.judge import independent, regression, successor
 from acceptd.judge.codes import CODES
 from acceptd.judge.finding import SEVERITY_ORDER, Finding, Judgement
 from acceptd.judge.words import one_line
 from acceptd.policy.manifest import Manifest, ValueSpec
+from acceptd.policy.policy import Policy
 from acceptd.report.declared import declared
 from acceptd.report.golden import goldens
 from acceptd.report.graph import graph
 from acceptd.report.probed import probed
 from acceptd.report.profiles import for_team as team_profiles
+from acceptd.report.regression import for_team as regression_for_team
 
 _EXACT: Final = 2**53 - 1  # RFC 8785 knows no integer beyond; those become decimal strings
 _ROWS: Final = 500
@@ -40,6 +42,7 @@ def document(
     timings_ms: Mapping[str, float] | None = None,
     release: Mapping[str, Any] | None = None,
     ledger: str = "unanchored",
+    policy: Policy | None = None,
 ) -> dict[str, Any]:
     """Return the report of one judgement, for a reviewer; :func:`for_team` makes the team's from it.
 
@@ -77,6 +80,7 @@ def document(
         "resources": _resources(jobs),
         "declared": declared(manifest),
         "difference": successor.document(submission.prior, manifest, _snapshots(submission, manifest)),
+        "regression": regression.document(manifest, policy, submission),
         "models": _models(submission, manifest),
         "goldens": goldens(submission, manifest),
         "parity": _parity(submission),
@@ -108,6 +112,8 @@ def for_team(report: Mapping[str, Any]) -> dict[str, Any]:
         # What is new beside the current release is for the reviewer, as the findings about it are.
         result["difference"] = {**report["difference"], "models": [], "bundle": None}
     result["heldout"] = None
+    if "regression" in report:
+        result["regression"] = regression_for_team(report["regression"])
     if report.get("heldout") or len(jobs) < len(report["resources"]["jobs"]):
         # The sum would give away what the stages that are left out took.
         shown = PUBLIC_JOBS | {"seal", "judge", "record", "promote", "queue"}
@@ -148,6 +154,7 @@ def _job(record: JobRecord) -> dict[str, Any]:
         "kind": record.kind,
         "model": record.model,
         "profile": record.profile,
+        "variant": record.variant,
         "ending": record.ending,
         "cause": record.cause,
         "stage": record.stage,
@@ -187,7 +194,8 @@ def _runtime(submission: Submission) -> dict[str, Any]:
 
 def _said(submission: Submission) -> dict[str, str]:
     """Return what the last run job said of its runtime: a statement of the cell, not a measurement."""
-    schemas = [record.schema_ for record in submission.jobs if record.kind == "run" and record.schema_]
+    runs = [one for one in submission.jobs if one.kind == "run" and one.variant not in regression.VARIANTS]
+    schemas = [record.schema_ for record in runs if record.schema_]
     return dict(schemas[-1].runtime) if schemas else {}
 
 
@@ -199,7 +207,8 @@ def _models(submission: Submission, manifest: Manifest | None) -> list[dict[str,
     seconds = _independent(submission, manifest)
     models = []
     for name in names:
-        records = [record for record in submission.jobs if record.model == name]
+        own = [one for one in submission.jobs if one.variant not in regression.VARIANTS]
+        records = [record for record in own if record.model == name]
         facts = next((record.facts for record in records if record.facts), None)
         schema = next((record.schema_ for record in records if record.schema_), None)
         spec = declared.get(name)

@@ -13,6 +13,7 @@ from acceptd.report.graph import graph_section
 from acceptd.report.origin import origin
 from acceptd.report.probed import probed_section
 from acceptd.report.profiles import profiles_section
+from acceptd.report.regression import regression_section
 from acceptd.report.runtime import runtime_section
 from acceptd.report.style import CONTENT_POLICY, CSS
 from acceptd.report.tables import BAD as _BAD
@@ -33,6 +34,7 @@ def render(report: Mapping[str, Any]) -> str:
         _section("Interface", "".join(_interface(model) for model in report.get("models", []))),
         _section("Operators", "".join(_operators(model) for model in report.get("models", []))),
         _section("Beside the current release", release_section(report.get("difference"))),
+        _section("Run beside the current release", regression_section(report)),
         _section("Independent exports", independent_section(report.get("models", []))),
         _section("Graph", "".join(graph_section(model) for model in report.get("models", []))),
         _section("Origin and terms", origin(report.get("declared"))),
@@ -170,7 +172,7 @@ def _resources(report: Mapping[str, Any]) -> str:
     rows = [
         (
             markup(job["kind"]),
-            markup(f"{job['model']} under {job['profile']}" if several and job.get("profile") else job["model"]),
+            markup(_whose(job, several=several)),
             markup(job["ending"] + (f": {job['cause']}" if job["cause"] else "")),
             _time(job["wall_ms"]),
             _time(job["cpu_ms"]),
@@ -182,6 +184,11 @@ def _resources(report: Mapping[str, Any]) -> str:
     head = ("job", "model", "ending", "wall", "cpu", "peak memory", "attempts")
     charts = "".join(memory_chart(job) for job in resources["jobs"][:_CHARTS])
     return (stages if timings else "") + (_table(head, rows, right=(3, 4, 5, 6)) if rows else "") + charts
+
+
+def _whose(job: Mapping[str, Any], *, several: bool) -> str:
+    named = f"{job['model']} {job.get('variant', '')}".strip()
+    return f"{named} under {job['profile']}" if several and job.get("profile") else named
 
 
 def _walls(report: Mapping[str, Any]) -> str:

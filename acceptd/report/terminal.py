@@ -16,6 +16,7 @@ from acceptd.report.golden import terminal_rows as golden_rows
 from acceptd.report.origin import terminal_rows
 from acceptd.report.probed import probed_rows
 from acceptd.report.profiles import profile_lines
+from acceptd.report.regression import terminal_lines as regression_lines
 from acceptd.report.runtime import runtime_rows
 
 STYLES: Final = {
@@ -95,7 +96,7 @@ def _print_findings(console: Console, report: Mapping[str, Any], unicode: bool, 
 
 def _print_difference(console: Console, report: Mapping[str, Any], unicode: bool) -> None:
     """Print what differs from the current release and from independent exports as a table of three columns."""
-    for what, before, after in terminal_lines(report):
+    for what, before, after in (*terminal_lines(report), *regression_lines(report)):
         if not before and not after:
             console.print()
             console.print(Padding(_text(what, unicode, "bold"), (0, 0, 0, 2), expand=False), highlight=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -110,6 +111,11 @@ def test_a_trigger_in_the_second_version_is_named_beside_the_first(running: Worl
     assert model["operators_added"] == ["ai.onnx::Greater (1)", "ai.onnx::ReduceMax (1)", "ai.onnx::Where (1)"]
     assert model["initializers_added"] == ["bad float32[3]", "limit float32[]"]
     assert model["interface"] == []
+    # The release itself was run from the store, on the same goldens and draws.
+    (beside,) = report["regression"]
+    assert (beside["status"], beside["inputs"][0]) == ("compared", 2)
+    assert [job["ending"] for job in report["resources"]["jobs"] if job["variant"] == "prior"] == ["done"]
+    assert not [job for job in first["resources"]["jobs"] if job["variant"] == "prior"]
 
     # The team hears neither the finding nor the difference; the page and the terminal show both to a reviewer.
     assert not {code for code in codes(second) if code.startswith("difference/")}
@@ -172,7 +178,8 @@ def test_another_bias_is_no_other_structure_and_swapped_labels_over_it_are_told(
     # The same bytes again under other words: the older ones come from the signed evidence.
     name = running.drop(lambda path: rewrite(write("2.1.1", retrained)(path), other_meaning), "v2-meaning")
     second = running.verdict(name)
-    assert second["verdict"] == "accepted", second["findings"]
+    # The same columns under other labels: by label the release answers otherwise, and it is held for that.
+    assert codes(second, "reject", "hold") >= {"regression/class-changed", "regression/label-gone"}
     assert second["difference"]["bundle"] is None  # the team's own report holds nothing of the comparison
     report = reviewed(running, second)
     (model,) = report["difference"]["models"]
@@ -246,6 +253,34 @@ def test_facts_that_are_not_those_of_the_accepted_submission_are_not_used(runnin
     assert found(report, "difference/unknown")["severity"] == "warn"
     assert report["verdict"] == "accepted"
     # What was accepted is the current release again; so that the order of these tests does not matter.
+    assert running.acceptd("release", "rollback", MODEL_ID).returncode == 0
+
+
+@pytest.mark.parametrize("damage", ["bytes changed", "bundle gone"])
+def test_a_release_whose_bytes_are_not_those_that_were_accepted_is_not_run(running: World, damage: str) -> None:
+    digest = open_release(running.state, MODEL_ID, keys=running.state / "keyring.json").bundle_digest
+    kept = running.state / "store" / "sha256" / digest
+    aside = kept.with_name("aside")
+    kept.rename(aside)
+    try:
+        if damage == "bytes changed":
+            shutil.copytree(aside, kept)
+            raw = bytearray((kept / "model.onnx").read_bytes())
+            raw[-1] ^= 1
+            (kept / "model.onnx").chmod(0o644)
+            (kept / "model.onnx").write_bytes(raw)
+        name = running.drop(write("2.3.0" if damage == "bytes changed" else "2.3.1"), damage.replace(" ", "-"))
+        report = reviewed(running, running.verdict(name))
+    finally:
+        shutil.rmtree(kept, ignore_errors=True)
+        aside.rename(kept)
+    finding = found(report, "regression/release-unavailable")
+    assert finding["severity"] == "warn"
+    assert ("not the file that was promoted" if damage == "bytes changed" else "does not exist") in finding[
+        "message"
+    ]
+    assert report["regression"][0]["status"] == "unavailable"
+    assert report["verdict"] == "accepted"  # the default policy does not require it; strict holds
     assert running.acceptd("release", "rollback", MODEL_ID).returncode == 0
 
 

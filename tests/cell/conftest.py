@@ -43,9 +43,22 @@ def sealed() -> Iterator[Path]:
 
 
 @pytest.fixture(scope="session")
-def cell(sealed: Path) -> Iterator[Cell]:
+def store() -> Iterator[Path]:
+    """A store of approved bundles, as a daemon has one."""
+    with tempfile.TemporaryDirectory(prefix="acceptd-store-", dir="/var/tmp") as name:
+        root = Path(name)
+        root.chmod(0o755)
+        for digest in ("a" * 64, "b" * 64):
+            (root / digest).mkdir(mode=0o755)
+            (root / digest / "model.onnx").write_text(f"release {digest[:4]}")
+            (root / digest / "bundle.toml").write_text("its manifest")
+        yield root
+
+
+@pytest.fixture(scope="session")
+def cell(sealed: Path, store: Path) -> Iterator[Cell]:
     """A cell started for testing: it knows the ``attack`` job."""
-    with Cell(sealed, spare=True, testing=True) as started:
+    with Cell(sealed, spare=True, testing=True, store=store) as started:
         yield started
 
 

@@ -1,0 +1,367 @@
+"""A submission beside the current release, both run on the same inputs: what was measured, by model. Pure.
+
+:mod:`acceptd.judge.regressed` holds it against the policy's limits; the report shows it as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final, Literal
+
+from acceptd.evidence import Case, JobRecord, Labels, OutputStats, Submission
+from acceptd.judge import slower
+from acceptd.judge.beside import Beside, beside, wanted
+from acceptd.judge.jobs import Jobs
+from acceptd.judge.resources import memory_bytes, model_bytes
+from acceptd.judge.slower import Latency
+from acceptd.judge.words import printable, safe
+from acceptd.policy.manifest import Manifest, ModelSpec
+from acceptd.policy.policy import Policy
+
+VARIANTS: Final = frozenset({"prior", "timed-prior"})
+"""Variants of runs of the release: what goes wrong there is no fault of the submission."""
+SHOWN: Final = 64
+DRAW: Final = "probe:draws-"
+"""How runs name the inferences that hold draws."""
+Status = Literal["compared", "not-comparable", "unavailable", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class LabelLoss:
+    """Rows that the release gives one label, and how many of them the submission gives another.
+
+    ``corrected`` of these are golden rows that the submission answers as its golden expects: the release is wrong
+    there by the submission's own account, and they count against nobody. Never of a quantised model.
+    """
+
+    label: str
+    rows: int
+    missed: int
+    corrected: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Worst:
+    """The element that differs most: golden set or draw, index, the release's value, the submission's."""
+
+    set: str = ""
+    index: tuple[int, ...] = ()
+    release: str = ""
+    now: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """One output over all inputs that both models were given. ``error``: against the goldens' expected values."""
+
+    output: str
+    kind: str
+    inputs: int = 0
+    elements: int = 0
+    beyond: int = 0
+    """Elements beyond the policy's tolerance; of an output without one, those that differ at all."""
+    max_abs: float = 0.0
+    max_rel: float = 0.0
+    worst: Worst = Worst()
+    rows: int = 0
+    mismatches: int = 0
+    corrected: int = 0
+    labels: tuple[LabelLoss, ...] = ()
+    incomparable: int = 0
+    """Inputs for which the two outputs have other types or shapes, or only one of them is there."""
+    note: str = ""
+    goldens: int = 0
+    error: float = 0.0
+    release_error: float = 0.0
+    wrong: int = 0
+    release_wrong: int = 0
+    """Rows with another class than the golden expects."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """One figure of both. ``ratio`` None: the release's is 0."""
+
+    what: str
+    unit: str
+    release: float
+    now: float
+    ratio: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One model beside the release's. ``quantised``: it is, and the release's is not."""
+
+    model: str
+    status: Status
+    reason: str = ""
+    quantised: bool = False
+    inputs: tuple[int, int] = (0, 0)
+    """Golden sets and draws that the release answered."""
+    outputs: tuple[Output, ...] = ()
+    skipped: Mapping[str, str] = field(default_factory=dict)
+    unanswered: tuple[str, ...] = ()
+    """Inputs that the release answers and the submission does not."""
+    release_errors: tuple[str, ...] = ()
+    cost: tuple[Cost, ...] = ()
+    latency: Latency | None = None
+    opsets: tuple[tuple[str, str, str], ...] = ()
+    placement: tuple[tuple[str, int, int], ...] = ()
+    """Provider, nodes in the release, nodes now."""
+    moved: tuple[tuple[str, str, str], ...] = ()
+    """Operator, providers in the release, providers now, where they differ."""
+    operators: tuple[tuple[str, int, int], ...] = ()
+    """Operators of a quantised model that the release has in another number."""
+    basis: str = ""
+    """What ``moved`` and ``operators`` were told from."""
+
+
+def comparisons(manifest: Manifest, policy: Policy, submission: Submission) -> list[Comparison]:
+    """Return what every model is beside the release's; nothing where there is no release to run."""
+    prior = submission.prior
+    if prior is None or not wanted(prior, policy):
+        return []
+    jobs = Jobs(tuple(submission.jobs))
+    facts = jobs.facts(manifest)
+    found = []
+    for model in manifest.models:
+        run = jobs.last("run", model)
+        if run is None:
+            continue  # nothing of it was run: what stopped that decides
+        how = beside(prior, model, facts.get(model.name))
+        older = jobs.last("run", model, "prior")
+        if how.obstacle:
+            status: Status = "unavailable" if how.ours else "not-comparable"
+            found.append(Comparison(model.name, status, how.obstacle, how.quantised, skipped=how.skipped))
+        elif older is None or older.ending != "done":
+            found.append(_broken(model, how, older))
+        elif run.ending == "done" and submission.statistics is not None:
+            rows = [row for row in submission.statistics.outputs if row.model == model.name]
+            found.append(_compared(model, how, run, older, rows, submission, policy))
+    return found
+
+
+def _broken(model: ModelSpec, how: Beside, older: JobRecord | None) -> Comparison:
+    if older is None:
+        return Comparison(model.name, "unavailable", "the release's model was not run", how.quantised)
+    words = older.message
+    if older.refused is not None:
+        words = f"{older.refused.code}: {older.refused.message}"
+    ours = older.ending in {"lost", "unavailable"}
+    told = f"the release's model: {older.ending}{f' ({older.cause})' if older.cause else ''}"
+    reason = f"{told}: {words}" if words else told
+    return Comparison(model.name, "unavailable" if ours else "failed", printable(reason, 600), how.quantised)
+
+
+def _compared(
+    model: ModelSpec,
+    how: Beside,
+    run: JobRecord,
+    older: JobRecord,
+    rows: Sequence[OutputStats],
+    submission: Submission,
+    policy: Policy,
+) -> Comparison:
+    answered, given = _answered(older), _answered(run)
+    draws = [name for name in answered if name.startswith(DRAW)]
+    errors = [f"{case.set}: {case.error}" for case in older.cases if case.error]
+    outputs = tuple(_output(model, how, name, rows) for name in how.outputs)
+    comparable = any(one.inputs for one in outputs)
+    moved, operators = _operators(how, run, older, submission, model)
+    latency = slower.latency(model, submission.jobs, how.limits(policy), policy)
+    return Comparison(
+        model.name,
+        "compared" if comparable else "not-comparable",
+        "" if comparable else "there is no input that both models answer",
+        how.quantised,
+        (len(answered) - len(draws), _drawn(older, len(draws))),
+        outputs,
+        how.skipped,
+        _unanswered(answered, given, run),
+        tuple(printable(one) for one in errors[:SHOWN]),
+        (*_costs(model, how, run, older, submission), *_time(latency)),
+        latency,
+        tuple(_opsets(how, submission, model)),
+        tuple(_placement(run, older)),
+        moved,
+        operators,
+        "placement and operator counts; no node was timed by itself",
+    )
+
+
+def _answered(record: JobRecord) -> list[str]:
+    """Return the inputs that a run answered, in order, each once: goldens, and draws inside the domain."""
+    return list(dict.fromkeys(case.set for case in record.cases if _good(case)))
+
+
+def _drawn(older: JobRecord, inferences: int) -> int:
+    """Return how many draws the inferences of the release's run hold; by its word, where it gave one."""
+    told = [one.counts.get("draws", 0) for one in older.probed if one.scope == "inside"]
+    return max([inferences, *told])
+
+
+def _unanswered(answered: Sequence[str], given: Sequence[str], run: JobRecord) -> tuple[str, ...]:
+    """Return the inputs that only the release answers.
+
+    Both make draws as long as their time lasts, so that one may be some ahead of the other: what the submission
+    never came to counts only where that is more than half.
+    """
+    missing = [name for name in answered if name not in given]
+    tried = {case.set for case in run.cases}
+    draws = [name for name in answered if name.startswith(DRAW)]
+    late = [name for name in missing if name.startswith(DRAW) and name not in tried]
+    counted = missing if 2 * len(late) > len(draws) else [name for name in missing if name not in late]
+    return tuple(counted[:SHOWN])
+
+
+def _good(case: Case) -> bool:
+    return not case.error and case.in_domain and bool(case.outputs) and case.repeat == 0
+
+
+def _output(model: ModelSpec, how: Beside, name: str, rows: Sequence[OutputStats]) -> Output:
+    spec = next((one for one in model.outputs if one.name == name), None)
+    kind = spec.kind if spec is not None else "values"
+    own = [row for row in rows if row.output == name]
+    beside_it = [row for row in own if row.against == "prior"]
+    good = [row for row in beside_it if row.comparable]
+    bad = [row for row in beside_it if not row.comparable]
+    golden = {row.set: row for row in own if row.against == "golden" and row.comparable}
+    older = {row.set: row for row in own if row.against == "prior-golden" and row.comparable}
+    both = [name for name in golden if name in older]
+    worst = max(good, key=lambda row: _number(row.max_abs), default=None)
+    labels = [row.labels for row in good if row.labels is not None]
+    right = {name for name, row in golden.items() if not how.quantised and not row.top1_mismatches}
+    corrected = [row.labels for row in good if row.labels is not None and row.set in right]
+    return Output(
+        output=name,
+        kind=kind,
+        inputs=len(good),
+        elements=sum(row.n for row in good),
+        beyond=sum(row.exceeding for row in good),
+        max_abs=max((_number(row.max_abs) for row in good), default=0.0),
+        max_rel=max((_number(row.max_rel) for row in good), default=0.0),
+        worst=Worst(worst.set, tuple(worst.worst_index[:16]), worst.worst_expected, worst.worst_got)
+        if worst is not None
+        else Worst(),
+        rows=sum(one.rows for one in labels),
+        mismatches=sum(one.mismatches for one in labels),
+        corrected=sum(one.mismatches for one in corrected),
+        labels=tuple(_losses(how.labels(name), labels, corrected)),
+        incomparable=len(bad),
+        note=bad[0].note if bad else "",
+        goldens=len(both),
+        error=max((_number(golden[name].max_abs) for name in both), default=0.0),
+        release_error=max((_number(older[name].max_abs) for name in both), default=0.0),
+        wrong=sum(golden[name].top1_mismatches for name in both),
+        release_wrong=sum(found.mismatches for name in both if (found := older[name].labels) is not None),
+    )
+
+
+def _number(value: float | str) -> float:
+    return float(value)
+
+
+def _losses(
+    names: Sequence[str] | None, found: Sequence[Labels], corrected: Sequence[Labels]
+) -> Iterator[LabelLoss]:
+    """Yield the labels over all inputs, those that lost most rows first."""
+    rows = _sums((label.index, label.rows) for one in found for label in one.labels)
+    missed = _sums((label.index, label.missed) for one in found for label in one.labels)
+    right = _sums((label.index, label.missed) for one in corrected for label in one.labels)
+    for index in sorted(rows, key=lambda index: (-missed[index], index)):
+        named = names[index] if names is not None and index < len(names) else f"class {index}"
+        yield LabelLoss(named, rows[index], missed[index], right.get(index, 0))
+
+
+def _sums(pairs: Iterable[tuple[int, int]]) -> dict[int, int]:
+    sums: dict[int, int] = {}
+    for index, count in pairs:
+        sums[index] = sums.get(index, 0) + count
+    return sums
+
+
+def _costs(
+    model: ModelSpec, how: Beside, run: JobRecord, older: JobRecord, submission: Submission
+) -> Iterator[Cost]:
+    assert how.older is not None
+    assert submission.sealed is not None
+    facts = next((job.facts for job in submission.jobs if job.kind == "inspect" and job.model == model.name), None)
+    before = sum(file.size for file in how.older.files)
+    yield _cost("size", "bytes", before, model_bytes(model, facts, submission.sealed))
+    yield _cost("peak memory", "bytes", memory_bytes(older), memory_bytes(run))
+
+
+def _time(found: Latency | None) -> Iterator[Cost]:
+    if found is not None and found.release is not None and found.now is not None:
+        yield _cost(slower.WHAT, "ms", round(found.release, 6), round(found.now, 6))
+
+
+def _cost(what: str, unit: str, release: float, now: float) -> Cost:
+    return Cost(what, unit, release, now, round(now / release, 4) if release else None)
+
+
+def _opsets(how: Beside, submission: Submission, model: ModelSpec) -> Iterator[tuple[str, str, str]]:
+    facts = next((job.facts for job in submission.jobs if job.kind == "inspect" and job.model == model.name), None)
+    if facts is None or how.older is None:
+        return
+    old = how.older.facts
+    yield "IR version", str(old.ir_version), str(facts.ir_version)
+    for domain in sorted({*old.opsets, *facts.opsets}):
+        sides = [str(one.opsets.get(domain, "none")) for one in (old, facts)]
+        yield f"opset of {domain}", sides[0], sides[1]
+
+
+def _providers(record: JobRecord) -> dict[str, dict[str, int]]:
+    """Return nodes by provider and operator."""
+    found: dict[str, dict[str, int]] = {}
+    for node in record.placement.nodes if record.placement is not None else []:
+        own = found.setdefault(node.provider, {})
+        name = f"{node.domain or 'ai.onnx'}::{node.op_type}"
+        own[name] = own.get(name, 0) + node.count
+    return found
+
+
+def _placement(run: JobRecord, older: JobRecord) -> Iterator[tuple[str, int, int]]:
+    before, now = _providers(older), _providers(run)
+    for name in sorted({*before, *now}):
+        yield name, sum(before.get(name, {}).values()), sum(now.get(name, {}).values())
+
+
+def _operators(
+    how: Beside, run: JobRecord, older: JobRecord, submission: Submission, model: ModelSpec
+) -> tuple[tuple[tuple[str, str, str], ...], tuple[tuple[str, int, int], ...]]:
+    """Return operators that went to other providers, and of a quantised model those in another number."""
+    sides = [_providers(record) for record in (older, run)]
+    by_operator: list[dict[str, set[str]]] = [{}, {}]
+    for side, found in zip(by_operator, sides, strict=True):
+        for provider, operators in found.items():
+            for name in operators:
+                side.setdefault(name, set()).add(provider)
+    moved = [
+        (name, ", ".join(sorted(by_operator[0][name])), ", ".join(sorted(by_operator[1][name])))
+        for name in sorted(by_operator[0].keys() & by_operator[1].keys())
+        if by_operator[0][name] != by_operator[1][name]
+    ]
+    facts = next((job.facts for job in submission.jobs if job.kind == "inspect" and job.model == model.name), None)
+    counts: list[dict[str, int]] = [{}, {}]
+    if how.quantised and facts is not None and how.older is not None:
+        for count, one in zip(counts, (how.older.facts, facts), strict=True):
+            for use in one.operators:
+                name = f"{use.domain or 'ai.onnx'}::{use.op_type}"
+                count[name] = count.get(name, 0) + use.count
+    names = sorted({*counts[0], *counts[1]})
+    changed = [
+        (name, counts[0].get(name, 0), counts[1].get(name, 0))
+        for name in names
+        if counts[0].get(name, 0) != counts[1].get(name, 0)
+    ]
+    return tuple(moved[:SHOWN]), tuple(changed[:SHOWN])
+
+
+def document(manifest: Manifest | None, policy: Policy | None, submission: Submission) -> list[dict[str, Any]]:
+    """Return the report's section, every text printable."""
+    if manifest is None or policy is None:
+        return []
+    return [safe(asdict(one)) for one in comparisons(manifest, policy, submission)]
