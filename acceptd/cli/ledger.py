@@ -69,7 +69,7 @@ def verify(
         out.print(f"ledger: {head.size} entries, root {head.root.hex()[:16]}…, {word}", markup=False)
         if not kept:
             text = "no checkpoint from outside was compared: a cut log or a restored backup would not show"
-            out.print(f"        {text}", markup=False)
+            typer.echo(text, err=True)
     raise typer.Exit(EXIT_AUDIT if differences else 0)
 
 
