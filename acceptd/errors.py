@@ -109,6 +109,10 @@ class DigestMismatchError(LoaderError):
     """Bytes on disk differ from the signed digests, or the caller demanded another digest."""
 
 
+class ArtifactRefusedError(LoaderError):
+    """The cache of optimised artifacts cannot be trusted here: others may write to it, or it is no directory."""
+
+
 class ProfileRefusedError(LoaderError):
     """The release does not hold for the caller's profile, or for several and the caller named none."""
 

@@ -20,6 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from acceptd.loader_optimised import OptimisedCache
 from acceptd.record.keys import Keyring
 from acceptd.release import held, memory, objects, proof, trust
 from acceptd.release.opened import Verified
@@ -37,17 +38,27 @@ class OpenRelease(Verified):
     __slots__ = ()
 
     def session(
-        self, model: str | None = None, *, custom_operators: Sequence[str | os.PathLike[str]] = ()
+        self,
+        model: str | None = None,
+        *,
+        custom_operators: Sequence[str | os.PathLike[str]] = (),
+        optimised_cache: OptimisedCache | str | os.PathLike[str] | None = None,
     ) -> Session:
         """Return an onnxruntime session on the verified file, with the accepted options and no others.
 
         ``custom_operators`` are the paths of the custom-operator libraries that the model was accepted with;
-        a release gives their digests, never a path. Raises ProviderUnavailableError, RuntimeRefusedError,
+        a release gives their digests, never a path. ``optimised_cache`` is a directory of this process's user
+        alone: what onnxruntime's optimiser makes of the model is kept there under its own identity, and loaded the
+        next time where that is the very same (:attr:`Session.artifact`). Raises ArtifactRefusedError (that
+        directory cannot be trusted), ProviderUnavailableError, RuntimeRefusedError,
         RuntimeMismatchError (not the pinned runtime), DigestMismatchError (changed since it was hashed).
         """
         from acceptd.loader_session import Session
 
-        return Session(self, model, custom_operators)
+        cache = optimised_cache
+        if cache is not None and not isinstance(cache, OptimisedCache):
+            cache = OptimisedCache(Path(cache))
+        return Session(self, model, custom_operators, cache)
 
 
 def open_release(

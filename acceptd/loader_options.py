@@ -75,11 +75,12 @@ class Options:
             "custom_operators": sorted(one.sha256 for one in self.operators),
         }
 
-    def build(self, runtime: Any, selected: str) -> Any:
-        """Return onnxruntime's SessionOptions."""
+    def build(self, runtime: Any, selected: str, *, optimised: bool = False) -> Any:
+        """Return onnxruntime's SessionOptions; ``optimised``: for a model that was optimised with them before."""
         options = runtime.SessionOptions()
         options.intra_op_num_threads, options.inter_op_num_threads = self.intra, self.inter
-        options.graph_optimization_level = getattr(runtime.GraphOptimizationLevel, self.level)
+        level = _LEVELS["disable"] if optimised else self.level
+        options.graph_optimization_level = getattr(runtime.GraphOptimizationLevel, level)
         options.enable_cpu_mem_arena = False
         options.enable_mem_pattern = False
         options.enable_profiling = False

@@ -21,9 +21,11 @@ from acceptd import loader_pins
 from acceptd.errors import (
     InvalidInputError,
     InvalidOutputError,
+    LoaderError,
     ProviderUnavailableError,
     RuntimeRefusedError,
 )
+from acceptd.loader_optimised import Artifact, OptimisedCache, Shelf, uncached
 from acceptd.loader_options import Options, register
 from acceptd.release.interface import (
     SUPPORTED,
@@ -55,6 +57,7 @@ class Session:
         release: Verified,
         model: str | None = None,
         custom_operators: Sequence[str | os.PathLike[str]] = (),
+        optimised_cache: OptimisedCache | None = None,
     ) -> None:
         table = release.model(model)
         self.release = release
@@ -79,10 +82,28 @@ class Session:
         self.used_cpu_fallback = self.selected_provider != self.requested_provider
         self._options = options
         path = release.file(str(table.get("file")))
-        built = options.build(runtime, self.selected_provider)
-        register(built, operators)
+
+        def made(source: str | bytes, **changes: Any) -> Any:
+            built = options.build(runtime, self.selected_provider, optimised=isinstance(source, bytes))
+            register(built, operators)
+            for name, value in changes.items():
+                setattr(built, name, value)
+            return runtime.InferenceSession(source, sess_options=built, providers=providers)
+
+        self.artifact: Artifact | None = None
         try:
-            self._session = runtime.InferenceSession(str(path), sess_options=built, providers=providers)
+            reason = "" if optimised_cache is None else uncached(options, self.selected_provider)
+            if optimised_cache is None or reason:
+                self._session = made(str(path))
+                self.artifact = Artifact("none", {}, reason=reason) if reason else None
+            else:
+                self._session, self.artifact = Shelf(optimised_cache).session(
+                    self._optimised_as(str(table.get("file")), runtime, providers),
+                    made,
+                    lambda target: made(str(path), optimized_model_filepath=target),
+                )
+        except LoaderError:
+            raise
         except Exception as error:  # onnxruntime's own exceptions share no public base
             raise RuntimeRefusedError(f"onnxruntime cannot load {path.name}: {str(error)[:300]}") from error
         if self._session.get_providers()[0] != self.selected_provider:
@@ -93,6 +114,34 @@ class Session:
         loader_pins.check(options, runtime)  # providers load their libraries with the first session
         self._discover()
         release.recheck()
+
+    def _optimised_as(self, file: str, runtime: Any, providers: Sequence[Any]) -> dict[str, Any]:
+        """Return the identity that an optimised artifact of this model must have to be run here."""
+        sources = {one.path: one.sha256 for one in self.release.files}
+        configuration = {"options": self._options.document(), "providers": list(providers)}
+        facts = self._facts(runtime)
+        return {
+            "schema": 1,
+            "source": {"bundle_digest": self.release.bundle_digest, "file": file, "sha256": sources[file]},
+            "optimiser": {"name": "onnxruntime", "version": facts["onnxruntime"], "build": facts["build"]},
+            "configuration": _sha256(configuration),
+            "hardware_class": facts["cpu_class"],
+            "runtime_identity": _sha256(facts | configuration),
+        }
+
+    @staticmethod
+    def _facts(runtime: Any) -> dict[str, Any]:
+        """Return what of this process counts for how a session computes, beside its options."""
+        return {
+            "python": platform.python_version(),
+            "implementation": platform.python_implementation(),
+            "machine": platform.machine(),
+            "onnxruntime": runtime.__version__,
+            "build": str(runtime.get_build_info())[:2000],
+            "libraries": loader_pins.own_libraries(runtime),
+            "cpu_class": cpu.host(),
+            "numpy": _numpy().__version__,
+        }
 
     def _discover(self) -> None:
         """Refuse where the runtime's own schema is not the accepted interface, names and types in order."""
@@ -138,16 +187,11 @@ class Session:
     @functools.cached_property
     def runtime(self) -> dict[str, Any]:
         """What runs here, as plain JSON data: versions, native libraries, providers, options, threads."""
-        runtime, numpy = _import_runtime(), _numpy()
+        cached = self.artifact is not None and self.artifact.status == "cached"
         return {
-            "python": platform.python_version(),
-            "implementation": platform.python_implementation(),
-            "machine": platform.machine(),
-            "onnxruntime": runtime.__version__,
-            "build": str(runtime.get_build_info())[:2000],
-            "libraries": loader_pins.own_libraries(runtime),
-            "cpu_class": cpu.host(),
-            "numpy": numpy.__version__,
+            **self._facts(_import_runtime()),
+            # An optimised artifact is another model than its source: what runs is named as what it is.
+            **({"artifact": self.artifact.digest} if self.artifact is not None and cached else {}),
             "requested_provider": self.requested_provider,
             "selected_provider": self.selected_provider,
             "used_cpu_fallback": self.used_cpu_fallback,
@@ -158,8 +202,12 @@ class Session:
     @functools.cached_property
     def runtime_identity(self) -> str:
         """SHA-256 of the runtime record; two inferences of one session share it."""
-        text = json.dumps(self.runtime, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()
+        return _sha256(self.runtime)
+
+
+def _sha256(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 class Outputs(Mapping[str, Any]):

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from acceptd.evidence import Sealed, Submission
 from acceptd.judge import (
+    artifacts,
     assets,
     cost,
     coverage,
@@ -67,6 +68,7 @@ def before_run(
             yield from graph.graph(manifest, model, facts[model.name], policy)
             yield from cost.cost(model, facts[model.name], policy)
             yield from quantisation.quantisation(manifest, model, facts[model.name])
+            yield from artifacts.artifacts(model, facts[model.name])
     for model in manifest.models:
         if reduced is not None and model.name in facts:
             yield from target.unavailable(model, facts[model.name], reduced)

@@ -52,6 +52,14 @@ TABLE: Final[Reasons] = {
     "runtime/library-mismatch": (_OTHER, ("CWE-354", "CWE-494")),
     "runtime/said-otherwise": (_OTHER, ("CWE-345",)),
     "runtime/version-mismatch": (_OTHER, ("CWE-345",)),
+    "target/compiled-artifact": (
+        "Nobody can read what compiled code does, and it is right for one device and one driver alone.",
+        ("CWE-494", "ORT EP context"),
+    ),
+    "target/optimised-artifact": (
+        "Operators that an optimiser put in for one processor run nowhere else, or run other kernels there.",
+        ("ORT graph optimisations",),
+    ),
     "target/operator-unavailable": (_TARGET, ("ORT reduced operators", "ONNX operators")),
     "difference/initializers-changed": (
         "A backdoor that is built into the graph brings weights of its own.",

@@ -105,6 +105,14 @@ _OTHER: Final = {
         "ONNX Runtime Execution Providers",
         "https://onnxruntime.ai/docs/execution-providers/",
     ),
+    "ORT EP context": (
+        "ONNX Runtime EP context design",
+        "https://onnxruntime.ai/docs/execution-providers/EP-Context-Design.html",
+    ),
+    "ORT graph optimisations": (
+        "ONNX Runtime graph optimizations",
+        "https://onnxruntime.ai/docs/performance/model-optimizations/graph-optimizations.html",
+    ),
     "ORT reduced operators": (
         "ONNX Runtime reduced operator config file",
         "https://onnxruntime.ai/docs/reference/operators/reduced-operator-config-file.html",

@@ -46,6 +46,18 @@ TABLE: Final[Table] = {
         "The onnxruntime of the profile's interpreter is not the version that the profile names. Nothing was run.",
         "The operator installs the version that the profile names, or names the one that is installed.",
     ),
+    "target/compiled-artifact": Code(
+        "reject",
+        "team",
+        "The model holds a model that an execution provider compiled (EPContext): machine code of one device.",
+        "Submit the model that it was compiled from; production makes its own compiled form.",
+    ),
+    "target/optimised-artifact": Code(
+        "hold",
+        "team",
+        "The model is the result of onnxruntime's optimiser for one kind of processor, not a source model.",
+        "Submit the exported model; the loader's optimised_cache= makes and keeps the optimised form.",
+    ),
     "target/operator-unavailable": Code(
         "reject",
         "team",
