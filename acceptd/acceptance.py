@@ -36,7 +36,7 @@ from acceptd.evidence import (
 )
 from acceptd.examination import Examination
 from acceptd.execution import Execution, Sources
-from acceptd.heldout.stage import Agreed, Bundle, Keeper, Stage
+from acceptd.heldout.stage import Agreed, Bundle, Keeper, Stage, known_seconds
 from acceptd.judge import infer, inventory
 from acceptd.judge.finding import Judgement
 from acceptd.judge.heldout import due
@@ -169,8 +169,8 @@ class Acceptance:
         """Evaluate what the contract holds out, now that all else passed; the time it takes says nothing."""
         assert self.manifest is not None
         assert self.contract is not None
-        known = sum(job.wall_s for job in self.jobs if job.kind == "run")
-        bundle = Bundle(f"{self.drop.id}/{BUNDLE}", self.manifest, sealed, self.facts, known)
+        place = f"{self.drop.id}/{BUNDLE}"
+        bundle = Bundle(place, self.manifest, sealed, self.facts, known_seconds(self.jobs))
         agreed = Agreed(self.contract, self.contract_digest, self.keeper)
         stage = Stage(self.rules, self.tools, self.hold, bundle, agreed, self.keep)
         self.heldout = stage.run()

@@ -175,7 +175,8 @@ def _complete(sets: Sequence[SetFiles], place: Path, pattern: str = "") -> list[
             remedy="a set is a directory of input_N.pb and output_N.pb, or of inputs.npz and outputs.npz",
         )
     for one in sets:
-        if one.format == "onnx" and not any(is_output(path) for path in one.files):
+        expects = any(is_output(path) for path in one.files) if one.format == "onnx" else bool(one.outputs)
+        if not expects:
             raise kind(f"{place}: {one.name} has no expected output", remedy="held-out sets need output_N.pb")
     return list(sets)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -33,7 +33,7 @@ from acceptd.tools import Tools
 from acceptd.work.workers import Hold
 
 ROOM: Final = 5.0
-"""Time for the stage, as a multiple of what the runs on goldens and probes took."""
+"""Time for the stage, as a multiple of what loading and the goldens took."""
 JOBS_PART: Final = 0.8
 """Of that time, what jobs may use; the rest is for starting, comparing and ending them."""
 ATTEMPTS: Final = 2
@@ -67,7 +67,7 @@ def allotted(seconds: float, known: float) -> float:
 class Bundle:
     """What is evaluated. ``place`` is the sealed bundle's below the sealed directory, ``facts`` are by model file.
 
-    ``known``: wall-clock seconds that its runs took before, a figure that the team knows.
+    ``known``: seconds that it took before to load its models and run their goldens, see :func:`known_seconds`.
     """
 
     place: str
@@ -84,6 +84,21 @@ class Agreed:
     contract: Contract
     digest: str
     keeper: Keeper | None
+
+
+def known_seconds(jobs: Sequence[JobRecord]) -> float:
+    """Return what loading the models and running their goldens took, by the jobs' own word, at most their time.
+
+    A team sees the same figures. A job that overstates makes its own stage longer; one that understates leaves
+    its own run less time.
+    """
+    known = 0.0
+    for job in jobs:
+        if job.kind == "run" and not job.variant and job.schema_ is not None:
+            golden = sum(case.wall_ms for case in job.cases if not case.set.startswith("probe:"))
+            hashed = job.done.phases_ms.get("hash", 0.0) if job.done is not None else 0.0
+            known += min(job.wall_s, max(0.0, (job.schema_.load_ms + golden + hashed) / 1000))
+    return known
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 Severity = Literal["reject", "hold", "warn", "info"]
 Audience = Literal["team", "reviewer"]
 Verdict = Literal["accepted", "rejected", "held", "inconclusive"]
-Stage = Literal["seal", "unpack", "manifest", "inspect", "vectors", "run", "compare", "heldout", "judge", "cell"]
+Stage = Literal["seal", "unpack", "manifest", "inspect", "vectors", "run", "compare", "judge", "cell", "heldout"]
 
 STAGE_ORDER: Final = {stage: number for number, stage in enumerate(get_args(Stage))}
 SEVERITY_ORDER: dict[str, int] = {"reject": 0, "hold": 1, "warn": 2, "info": 3}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from acceptd.report import heldout
 from acceptd.report.chart import memory_chart
 from acceptd.report.difference import independent_section, release_section
 from acceptd.report.escape import markup, milliseconds, shape, size
@@ -41,6 +42,7 @@ def render(report: Mapping[str, Any]) -> str:
         _section("Golden sets", golden_section(report)),
         _section("Parity", _parity(report.get("parity", []))),
         _section("Probes", probed_section(report)),
+        _section("Held-out vectors", heldout.section(report)),
         _section("Resources", _resources(report)),
         _section("Walls of the sandbox", _walls(report)),
         _section("Runtime", runtime_section(report)),

@@ -10,6 +10,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from acceptd.report import heldout
 from acceptd.report.difference import heading, terminal_lines
 from acceptd.report.escape import line, milliseconds, size
 from acceptd.report.golden import terminal_rows as golden_rows
@@ -46,6 +47,8 @@ def print_verdict(console: Console, report: Mapping[str, Any], *, every_finding:
     _print_findings(console, report, unicode, every_finding)
     if every_finding:
         _print_difference(console, report, unicode)
+        for told in heldout.lines(report):
+            console.print(Padding(_text(told, unicode, limit=2000), (0, 0, 0, 2), expand=False), highlight=False)
     console.print()
     console.print(Padding(_facts(report, unicode, every_finding), (0, 0, 0, 2), expand=False), highlight=False)
 
