@@ -5,6 +5,7 @@ Each stands in for the evaluator's own at the opsets named beside it, and refuse
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final
 
 import numpy as np
@@ -64,7 +65,66 @@ class Loop(_Loop):  # type: ignore[misc]
         return super()._run(trips, np.array(True) if condition is None else condition, *values, **more)
 
 
-MENDED: Final = (BatchNormalization, DequantizeLinear, Loop)
+class _Flattened(_Bounded):
+    """Opsets 1 to 12: all axes from ``axis`` (1 by default) on are one row; the evaluator takes one axis alone.
+
+    https://onnx.ai/onnx/operators/onnx__Softmax.html, version 11.
+    """
+
+    opsets = range(1, 13)
+
+    def _run(self, x: Any, axis: Any = None) -> tuple[Any]:
+        self._require()
+        stated = [one.i for one in self.onnx_node.attribute if one.name == "axis"]
+        first = stated[0] if stated else 1  # the evaluator hands on the default of the newest opset
+        del axis
+        rows = x.reshape(math.prod(x.shape[: first % x.ndim if first < 0 else first]), -1) if x.size else x
+        return (self._rows(rows).astype(x.dtype).reshape(x.shape),)
+
+    @staticmethod
+    def _rows(rows: Any) -> Any:
+        raise NotImplementedError
+
+
+class Softmax(_Flattened):
+    """exp(x) over its sum, in each row."""
+
+    @staticmethod
+    def _rows(rows: Any) -> Any:
+        powers = np.exp(rows - rows.max(axis=-1, keepdims=True, initial=-np.inf))
+        return powers / powers.sum(axis=-1, keepdims=True)
+
+
+class LogSoftmax(_Flattened):
+    """The logarithm of that."""
+
+    @staticmethod
+    def _rows(rows: Any) -> Any:
+        moved = rows - rows.max(axis=-1, keepdims=True, initial=-np.inf)
+        return moved - np.log(np.exp(moved).sum(axis=-1, keepdims=True))
+
+
+class Hardmax(_Flattened):
+    """1 at the first largest value of each row."""
+
+    @staticmethod
+    def _rows(rows: Any) -> Any:
+        made = np.zeros_like(rows)
+        if rows.size:
+            made[np.arange(len(rows)), rows.argmax(axis=-1)] = 1
+        return made
+
+
+class RoiAlign(_Bounded):
+    """Opsets 10 to 15: their pixels lie half a pixel off those of opset 16, whose default the evaluator takes."""
+
+    opsets = range(10, 16)
+
+    def _run(self, *values: Any, **attributes: Any) -> Any:
+        raise NotImplementedError("RoiAlign before opset 16")
+
+
+MENDED: Final = (BatchNormalization, DequantizeLinear, Hardmax, LogSoftmax, Loop, RoiAlign, Softmax)
 
 
 def mended(opset: int) -> list[type[OpRun]]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
@@ -252,6 +253,61 @@ def test_dequantisation_of_opset_13_is_known() -> None:
     (got,) = evaluator.Evaluator(model).run({"x": tensor_of(np.array([3, 5], np.uint8), "uint8")})
     assert isinstance(got, TensorValue)
     np.testing.assert_array_equal(to_array(got), [0, 1])
+
+
+def evaluated(node: Any, opset: int, *arrays: Any) -> Any:
+    """Evaluate one node in the mended evaluator; return its first output."""
+    names = [name for name in node.input if name]
+    ports = [
+        tensor_info(name, helper.np_dtype_to_tensor_dtype(one.dtype), list(one.shape))
+        for name, one in zip(names, arrays, strict=True)
+    ]
+    graph = helper.make_graph([node], "g", ports, [helper.make_empty_tensor_value_info(node.output[0])])
+    graph.output[0].type.tensor_type.elem_type = FLOAT
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
+    feeds = {name: tensor_of(one, one.dtype.name) for name, one in zip(names, arrays, strict=True)}
+    (got,) = evaluator.Evaluator(model).run(feeds)
+    assert isinstance(got, TensorValue)
+    return to_array(got)
+
+
+@pytest.mark.parametrize("name", ["Softmax", "LogSoftmax", "Hardmax"])
+@pytest.mark.parametrize("axis", [None, 0, 2, -1])
+def test_before_opset_13_a_softmax_takes_all_axes_from_its_axis_on_as_onnxruntime_does(
+    name: str, axis: int | None
+) -> None:
+    x = np.random.default_rng(3).normal(size=(2, 3, 4)).astype(np.float32)
+    node = helper.make_node(name, ["x"], ["y"], **({} if axis is None else {"axis": axis}))
+    raw = model_bytes([node], [tensor_info("x", FLOAT, [2, 3, 4])], [tensor_info("y", FLOAT, [2, 3, 4])], opset=11)
+    session = onnxruntime.InferenceSession(raw, providers=["CPUExecutionProvider"])
+    (wanted,) = session.run(None, {"x": x})
+    np.testing.assert_allclose(evaluated(node, 11, x), wanted, rtol=1e-5, atol=1e-6)
+    node = helper.make_node(name, ["x"], ["y"], axis=-1)
+    np.testing.assert_allclose(evaluated(node, 13, x), evaluated(node, 11, x), rtol=1e-6, atol=1e-7)
+
+
+def test_an_operator_whose_older_form_the_evaluator_does_not_know_is_refused() -> None:
+    node = helper.make_node("RoiAlign", ["x", "r", "b"], ["y"])
+    values = np.zeros((1, 1, 4, 4), np.float32), np.zeros((1, 4), np.float32), np.zeros(1, np.int64)
+    with pytest.raises(NotImplementedError):
+        evaluated(node, 11, *values)
+    assert evaluated(node, 16, *values).shape == (1, 1, 1, 1)
+
+
+def test_a_loop_without_a_condition_runs_to_its_count() -> None:
+    body = helper.make_graph(
+        [helper.make_node("Identity", ["c"], ["d"]), helper.make_node("Add", ["v", "v"], ["w"])],
+        "body",
+        [
+            tensor_info("i", TensorProto.INT64, []),
+            tensor_info("c", TensorProto.BOOL, []),
+            tensor_info("v", FLOAT, [1]),
+        ],
+        [tensor_info("d", TensorProto.BOOL, []), tensor_info("w", FLOAT, [1])],
+    )
+    node = helper.make_node("Loop", ["n", "", "x"], ["y"], body=body)
+    got = evaluated(node, 13, np.array(3, np.int64), np.array([1], np.float32))
+    np.testing.assert_array_equal(got, [8])
 
 
 def test_the_preloaded_model_is_evaluated_without_an_import(
