@@ -19,6 +19,7 @@ from acceptd.policy.policy import Policy
 from acceptd.report.declared import declared
 from acceptd.report.golden import goldens
 from acceptd.report.graph import graph
+from acceptd.report.oracle import proofs
 from acceptd.report.probed import probed
 from acceptd.report.profiles import for_team as team_profiles
 from acceptd.report.regression import for_team as regression_for_team
@@ -84,6 +85,7 @@ def document(
         "models": _models(submission, manifest),
         "goldens": goldens(submission, manifest),
         "parity": _parity(submission),
+        "reference": proofs(submission, manifest, judgement.findings),
         "probed": probed(submission.jobs),
         "heldout": _heldout(submission),
         "files": [file.model_dump(exclude_defaults=True) for file in sealed.files] if sealed else [],

@@ -11,6 +11,7 @@ from acceptd.report.difference import independent_section, release_section
 from acceptd.report.escape import markup, milliseconds, shape, size
 from acceptd.report.golden import section as golden_section
 from acceptd.report.graph import graph_section
+from acceptd.report.oracle import oracle_section
 from acceptd.report.origin import origin
 from acceptd.report.probed import probed_section
 from acceptd.report.profiles import profiles_section
@@ -41,6 +42,7 @@ def render(report: Mapping[str, Any]) -> str:
         _section("Origin and terms", origin(report.get("declared"))),
         _section("Golden sets", golden_section(report)),
         _section("Parity", _parity(report.get("parity", []))),
+        _section("Beside onnx's own evaluator", oracle_section(report)),
         _section("Probes", probed_section(report)),
         _section("Held-out vectors", heldout.section(report)),
         _section("Resources", _resources(report)),

@@ -14,6 +14,7 @@ from acceptd.report import heldout
 from acceptd.report.difference import heading, terminal_lines
 from acceptd.report.escape import line, milliseconds, size
 from acceptd.report.golden import terminal_rows as golden_rows
+from acceptd.report.oracle import oracle_rows
 from acceptd.report.origin import terminal_rows
 from acceptd.report.probed import probed_rows
 from acceptd.report.profiles import profile_lines
@@ -130,6 +131,7 @@ def _facts(report: Mapping[str, Any], unicode: bool, every: bool) -> Table:
     rows += profile_lines(report)
     rows += golden_rows(report, every=every)
     rows += runtime_rows(report, every=every)
+    rows += oracle_rows(report) if every else []
     rows += probed_rows(report, every=every) if every else []
     if report.get("difference"):
         rows.append(("compared", heading(report["difference"]).removeprefix("Not compared: ")))
