@@ -46,6 +46,8 @@ ROUNDS: Final = 2
 """How often each thread calls; its last outputs count."""
 SIZE_ELEMENTS: Final = 1 << 18
 """Elements of all inputs of the largest batch that is tried."""
+NO_THREAD: Final = "can't start new thread"
+"""What Python says when the limits leave no room for one."""
 _ODD: Final = (7, 5, 3)
 _SHARE: Final = 0.8
 """Calls at once may be expected to take this share of the memory limit."""
@@ -85,20 +87,22 @@ def relate(runner: Runner, load: Load, channel: Channel, baseline: int) -> None:
     ``baseline`` are the bytes that were resident before the model was loaded. The session of ``runner``
     is given up on the way: its outputs on the first draws are taken first.
     """
-    started, spec = time.monotonic(), load.spec["relations"]
-    told = Told("relations")
+    started, seconds = time.monotonic(), float(load.spec["relations"]["seconds"])
+    told, row_s = Told("relations"), 0.0
+    slowest = max(load.load_ms, runner.first_ms or 0.0) / 1000
     found = ports(load.inputs, load.declared["inputs"], runner.golden_arrays())
     base = _base(found, runner, load) if found is not None else None
     if found is None or base is None:
         told.leave_out("relations", 1, "no input can be made of what is declared and no golden feeds all inputs")
-    elif load.load_ms / 1000 > float(spec["seconds"]):
-        told.leave_out("relations", 1, f"loading the model takes {load.load_ms / 1000:.1f} s")
+    elif slowest > seconds:
+        told.leave_out("relations", 1, f"loading the model or its first inference takes {slowest:.1f} s")
     else:
         if base.kind == "draws":
             runner.probe(base.probes[0])
+            row_s = (time.monotonic() - started) / max(base.rows, 1)
         runner.release()
         load.session = None
-        _Relations(runner, load, found, base, Budget(float(spec["seconds"])), told, baseline).run()
+        _Relations(runner, load, found, base, Budget(seconds), told, baseline, row_s=row_s).run()
     told.send(channel, time.monotonic() - started)
 
 
@@ -297,6 +301,8 @@ class _Relations:
         self.told.count("inferences", calls * ROUNDS)
         if errors and is_memory_error(errors[0]):
             self.told.leave_out(name, 1, "memory")
+        elif errors and NO_THREAD in str(errors[0]):
+            self.told.leave_out(name, 1, "no thread to be had")
         elif errors:
             runner.failed(name, f"{type(errors[0]).__name__}: {errors[0]}")
         else:
@@ -335,7 +341,7 @@ def _at_once(runner: Runner, feeds: Sequence[dict[str, Array]]) -> tuple[list[li
             one.start()
             started.append(one)
     except RuntimeError as error:  # no thread to be had: the others must not wait for it
-        errors.append(error)
+        errors.insert(0, error)
         gate.abort()
     for one in started:
         one.join()
