@@ -8,6 +8,7 @@ one change. All points lie between two points of the declared ranges, so they li
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -81,7 +82,7 @@ class NearTies:
         """Return inputs on both sides of a class change (in rows), or the last point that was tried."""
         low, high, feeds = 0.0, 1.0, None
         parts = self._rows + 1
-        for _ in range(-(-HALVINGS // parts.bit_length())):
+        for _ in range(math.ceil(HALVINGS / math.log2(parts))):
             if not may():
                 break
             shares = low + (high - low) * np.arange(1, parts) / parts
