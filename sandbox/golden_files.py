@@ -221,16 +221,19 @@ def _npz_arrays(job: Reading, path: str) -> Iterator[tuple[str, np.ndarray[Any, 
         raise LeftOutError("vectors/undecodable", path, str(error)) from error
 
 
-def _read_legacy(job: Reading, path: str, side: str) -> Iterator[tuple[str, Value]]:
+def _read_legacy(
+    job: Reading, path: str, side: str, declared: list[dict[str, Any]]
+) -> Iterator[tuple[str, Value]]:
     """The model zoo's old form: one file, arrays ``inputs`` and ``outputs``, stacked along a first axis."""
     arrays = dict(_npz_arrays(job, path))
     if side == "outputs" and side not in arrays and "inputs" in arrays:
         return  # a smoke set: inputs alone
     if side not in arrays or arrays[side].ndim == 0:
         raise LeftOutError("vectors/undecodable", path, f"no array {side!r} with one entry for each value")
-    for array in arrays[side]:
+    for index, array in enumerate(arrays[side]):
+        dtype = str(declared[index].get("dtype", "")) if index < len(declared) else ""
         try:
-            yield "", npy_value(np.asarray(array), "")
+            yield "", npy_value(np.asarray(array), dtype)
         except ValueError as error:
             raise LeftOutError("vectors/undecodable", path, str(error)) from error
 
@@ -239,5 +242,7 @@ def values(job: Reading, spec: dict[str, Any], side: str) -> Iterator[tuple[str,
     if spec["format"] == "onnx":
         return _read_onnx(job, spec, side)
     if spec["inputs"] == spec["outputs"]:
-        return _read_legacy(job, spec["inputs"], side)
+        return _read_legacy(job, spec["inputs"], side, job.declared(spec["model"], side))
+    if not spec[side]:
+        return iter(())
     return _read_npz(job, spec[side], job.declared(spec["model"], side))

@@ -256,7 +256,9 @@ def _npz(model: str, path: str, present: frozenset[str], name: str | None = None
     if fnmatchcase(file, "test_data_*.npz"):
         return [SetFiles(model, path, "npz", inputs=path, outputs=path)]
     if "inputs" not in file:
-        return []
+        alone = "outputs" in file and head + slash + file.replace("outputs", "inputs") not in present
+        whole = head if file == "outputs.npz" and head else path
+        return [SetFiles(model, whole, "npz", outputs=path)] if alone else []
     partner = head + slash + file.replace("inputs", "outputs")
     there = partner in present
     return [SetFiles(model, name or path, "npz", inputs=path, outputs=partner if there else "", smoke=not there)]

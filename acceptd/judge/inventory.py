@@ -56,7 +56,7 @@ class Inventory:
     def vector_files(self) -> tuple[str, ...]:
         """Return what the ``vectors`` job may see: the files of the sets, and tolerances."""
         named = {path for one in self.sets for path in one.paths} & set(self.vectors)
-        return tuple(sorted(named | set(self.tolerance_files), key=_bytes))
+        return tuple(sorted(named | set(self.tolerance_files if self.sets else ()), key=_bytes))
 
 
 def _bytes(path: str) -> bytes:
@@ -85,6 +85,8 @@ def take(sealed: Sealed, manifest: Manifest | None) -> Inventory:
     conventional = {path for path in paths if is_conventional(path)}
     named = {path for one in found.sets for path in one.paths} & present
     vectors = (found.covered | conventional | named) - protected
+    # Whoever writes a manifest declares tolerances there, and config.txt may be any asset.
+    wanted = TOLERANCE_FILES if manifest is None or not manifest.declared else TOLERANCE_FILES[:1]
     smoke = smoke_directories(paths) | {one.name for one in found.sets if one.smoke}
     return Inventory(
         manifest=tuple(path for path in paths if path == MANIFEST_FILE),
@@ -95,7 +97,7 @@ def take(sealed: Sealed, manifest: Manifest | None) -> Inventory:
         smoke=tuple(sorted(smoke, key=_bytes)),
         empty_patterns=found.empty,
         overlaps=tuple(sorted(overlaps)),
-        tolerance_files=tuple(path for path in TOLERANCE_FILES if path in present),
+        tolerance_files=tuple(path for path in wanted if path in present),
         unlabelled=tuple(
             one for one in found.sets if not {path for path in (one.labels, one.slices) if path} <= vectors
         ),

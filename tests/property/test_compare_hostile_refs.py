@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from acceptd.compare.blob import Blob
 from acceptd.compare.decode import NATIVE, PACKED
 from acceptd.compare.service import answer, compare
-from acceptd.compare.task import CompareTask, Group, Pair, Sample, Slice
+from acceptd.compare.task import Bounded, CompareTask, Group, Labelled, Pair, Sample, Slice
 from acceptd.evidence import MapRef, OptionalRef, OutputStats, SequenceRef, TensorRef
 
 pytestmark = pytest.mark.property
@@ -99,6 +99,36 @@ def test_hostile_references_are_measured_or_malformed(
     else:
         assert found.note in {"dtype", "shape", "kind", "missing", "malformed"}
         assert (found.n, found.bit_exact) == (0, False)
+
+
+def rows(dtype: str, width: int) -> st.SearchStrategy[Slice]:
+    """One row of small values that lies in the file, or something hostile."""
+    good = st.builds(
+        lambda count, offset: TensorRef(dtype=dtype, shape=[count], offset=offset, nbytes=count * width),
+        st.integers(0, 6),
+        st.integers(0, 200),
+    )
+    return st.builds(Slice, file=st.just("f"), value=st.one_of(good, anything))
+
+
+@settings(max_examples=300, deadline=None)
+@given(slices, slices, st.one_of(rows("int64", 8), slices), st.one_of(st.none(), slices), st.integers(-2, 300))
+def test_hostile_inputs_and_labels_are_measured_or_noted(
+    value: Slice, got: Slice, labels: Slice, names: Slice | None, high: int
+) -> None:
+    inputs = [Bounded(set="s", model="m", input="x", value=value, low=-1.0, high=float(high))]
+    fields = {"set": "s", "model": "m", "output": "y", "kind": "logits", "got": got}
+    labelled = [Labelled.model_validate(fields | {"labels": labels, "slices": names})]
+    with tempfile.TemporaryFile() as file:
+        file.write(CONTENT)
+        file.flush()
+        found = compare(CompareTask(inputs=inputs, labelled=labelled), {"f": Blob(file.fileno())})
+    (one,) = found.inputs
+    assert one.outside <= one.n
+    for row in found.quality:
+        assert not (row.note and row.rows)
+        assert row.accuracy is None or 0 <= row.accuracy <= 1
+        assert sum(count.support for count in row.classes) == row.rows
 
 
 @settings(max_examples=100, deadline=None)

@@ -91,6 +91,29 @@ def test_every_directory_of_a_case_without_manifest_is_a_data_set() -> None:
     assert taken.visible("model.onnx") == ("assets/x.pb", "model.onnx", "w.bin")
 
 
+def test_config_txt_is_of_a_case_without_manifest_and_data_json_of_any() -> None:
+    """With a manifest, config.txt may be any asset: the job of assets looks at it, and it is named."""
+    sealed = listed("model.onnx", "config.txt", "data.json", "test_data_set_0/output_0.pb")
+    assert take(sealed, None).tolerance_files == ("data.json", "config.txt")
+    declared = take(sealed, world.a_manifest())
+    assert declared.tolerance_files == ("data.json",)
+    assert "config.txt" not in declared.vector_files()
+    assert take(listed("model.onnx", "data.json"), world.a_manifest()).vector_files() == ()
+
+
+def test_expected_outputs_that_lost_their_inputs_are_a_set_all_the_same() -> None:
+    found = find(
+        ["p/a_outputs.npz", "d/outputs.npz", "p/b_inputs.npz", "p/b_outputs.npz"],
+        specs({"sets": ["p/*", "d"]}),
+        [],
+    )
+    assert [(one.name, one.inputs, one.outputs, one.smoke) for one in found.sets] == [
+        ("p/a_outputs.npz", "", "p/a_outputs.npz", False),
+        ("p/b_inputs.npz", "p/b_inputs.npz", "p/b_outputs.npz", False),
+        ("d", "", "d/outputs.npz", False),
+    ]
+
+
 def policy(required: Any) -> Policy:
     return Policy(vectors=VectorsTable(require_origin=required))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,9 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from acceptd.evidence import Named, TensorRef, VectorSet
+from acceptd.judge.goldens import fed
+from acceptd.policy.manifest import InputSpec, ModelSpec
 from sandbox import cases, placement, run, session, values
 from sandbox.messages import TYPES, RefusedError
 from sandbox.tensors import ELEMENTS, MapValue, OptionalValue, SequenceValue, tensor_of, to_array, unpack_strings
@@ -279,6 +283,21 @@ def test_matching_by_name_and_by_position() -> None:
     assert match_names("b", "")[1] == ["run/name-ignored"], "the second value would go by the same name"
     assert list(match_names("w", "b")[0]) == ["w", "b"]
     assert match_names("a", "b", "w")[1] == ["run/overridden-initializer"]
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_the_judge_assigns_inputs_as_the_run_does(count: int) -> None:
+    """Shapes and ranges are held against the input that a value really feeds."""
+    ports = [InputSpec(name=name, dtype="float32") for name in ("a", "b")]
+    model = ModelSpec(name="main", file="m.onnx", inputs=ports)
+    for names in itertools.product(("a", "b", "", "x"), repeat=count):
+        if len({name for name in names if name}) < len([name for name in names if name]):
+            continue  # the vectors job leaves such a set out
+        refs = [TensorRef(dtype="float32", shape=[number], offset=0, nbytes=0) for number in range(count)]
+        given = [Named(name=name, value=ref) for name, ref in zip(names, refs, strict=True)]
+        golden = VectorSet(name="s", model="main", inputs=given, expected=[])
+        ran, _ = cases.match(list(zip(names, range(count), strict=True)), ["a", "b"], [])  # type: ignore[arg-type]
+        assert {spec.name: value.shape[0] for spec, value in fed(golden, model)} == ran, names
 
 
 def test_an_output_of_another_shape_than_the_model_declares(tmp_path: Path) -> None:
