@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from acceptd.evidence import JobRecord, Snapshot, Statistics, Submission, ValueInfo
+from acceptd.evidence import JobRecord, Snapshot, Submission, ValueInfo
 from acceptd.judge import independent, regression, successor
 from acceptd.judge.codes import CODES
 from acceptd.judge.finding import SEVERITY_ORDER, Finding, Judgement
@@ -20,6 +20,7 @@ from acceptd.report.declared import declared
 from acceptd.report.golden import goldens
 from acceptd.report.graph import graph
 from acceptd.report.oracle import proofs
+from acceptd.report.parity import rows_of
 from acceptd.report.probed import probed
 from acceptd.report.profiles import for_team as team_profiles
 from acceptd.report.regression import for_team as regression_for_team
@@ -84,7 +85,7 @@ def document(
         "regression": regression.document(manifest, policy, submission),
         "models": _models(submission, manifest),
         "goldens": goldens(submission, manifest),
-        "parity": _parity(submission),
+        "parity": _parity(submission, judgement),
         "reference": proofs(submission, manifest, judgement.findings),
         "probed": probed(submission.jobs),
         "heldout": _heldout(submission),
@@ -275,29 +276,15 @@ def _heldout(submission: Submission) -> dict[str, Any] | None:
         "evaluation": held.number,
         "sets": dict(held.names),
         "jobs": [_job(record) for record in held.jobs],
-        "rows": _rows([("", held.statistics)]),
+        "rows": rows_of([("", held.statistics)]),
     }
 
 
-def _parity(submission: Submission) -> list[dict[str, Any]]:
+def _parity(submission: Submission, judgement: Judgement) -> list[dict[str, Any]]:
     several = bool(submission.others)
     each = [(submission.profile if several else "", submission.statistics)]
     each += [(one.profile, one.statistics) for one in submission.others]
-    return _rows(each)
-
-
-def _rows(each: Sequence[tuple[str, Statistics | None]]) -> list[dict[str, Any]]:
-    rows = [
-        row.model_dump() | {"profile": profile}
-        for profile, statistics in each
-        if statistics is not None
-        for row in statistics.outputs
-        if row.against != "input"  # they are meant to differ
-    ]
-    rows.sort(
-        key=lambda row: (row["comparable"] and not row["exceeding"], row["model"], row["set"], row["output"])
-    )
-    return rows[:_ROWS]
+    return rows_of(each, judgement.findings)
 
 
 def _plain(value: Any) -> Any:

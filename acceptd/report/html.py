@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
 from acceptd.report import heldout
@@ -13,6 +13,7 @@ from acceptd.report.golden import section as golden_section
 from acceptd.report.graph import graph_section
 from acceptd.report.oracle import oracle_section
 from acceptd.report.origin import origin
+from acceptd.report.parity import section as parity_section
 from acceptd.report.probed import probed_section
 from acceptd.report.profiles import profiles_section
 from acceptd.report.regression import regression_section
@@ -41,7 +42,7 @@ def render(report: Mapping[str, Any]) -> str:
         _section("Graph", "".join(graph_section(model) for model in report.get("models", []))),
         _section("Origin and terms", origin(report.get("declared"))),
         _section("Golden sets", golden_section(report)),
-        _section("Parity", _parity(report.get("parity", []))),
+        _section("Parity", parity_section(report.get("parity", []))),
         _section("Beside onnx's own evaluator", oracle_section(report)),
         _section("Probes", probed_section(report)),
         _section("Held-out vectors", heldout.section(report)),
@@ -138,33 +139,6 @@ def _operators(model: Mapping[str, Any]) -> str:
         f'<h3>{markup(model["name"])}</h3><p class="soft">{about}{f"; placed on {placed}" if placed else ""}</p>'
         + _table(("operator", "domain", "count"), rows, right=(2,))
     )
-
-
-def _parity(stats: Sequence[Mapping[str, Any]]) -> str:
-    if not stats:
-        return ""
-    rows = []
-    for row in stats:
-        bad = not row["comparable"] or bool(row["exceeding"])
-        result = "exact" if row["bit_exact"] else "within" if not bad else markup(row["note"]) or "exceeded"
-        rows.append(
-            (
-                f"{markup(row['model'])} {_code(row['output'])}",
-                _code(row["set"]),
-                markup(f"{row['against']} under {row['profile']}" if row.get("profile") else row["against"]),
-                _number(row["max_abs"]),
-                _number(row["max_rel"]),
-                f"{_number(row['atol'])} + {_number(row['rtol'])}·|e|",
-                f"{markup(row['exceeding'])} of {markup(row['n'])}",
-                f"{_BAD}{result}" if bad else result,
-            )
-        )
-    head = ("output", "set", "against", "max abs", "max rel", "tolerance", "exceeding", "result")
-    return _table(head, rows, right=(3, 4, 5, 6))
-
-
-def _number(value: Any) -> str:
-    return f"{value:.3g}" if isinstance(value, (int, float)) else markup(value, 40)
 
 
 def _resources(report: Mapping[str, Any]) -> str:

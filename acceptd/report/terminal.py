@@ -16,6 +16,7 @@ from acceptd.report.escape import line, milliseconds, size
 from acceptd.report.golden import terminal_rows as golden_rows
 from acceptd.report.oracle import oracle_rows
 from acceptd.report.origin import terminal_rows
+from acceptd.report.parity import terminal_rows as parity_rows
 from acceptd.report.probed import probed_rows
 from acceptd.report.profiles import profile_lines
 from acceptd.report.regression import terminal_lines as regression_lines
@@ -130,6 +131,7 @@ def _facts(report: Mapping[str, Any], unicode: bool, every: bool) -> Table:
     rows.append(("cost", f"{milliseconds(total)}, {memory} of memory at most"))
     rows += profile_lines(report)
     rows += golden_rows(report, every=every)
+    rows += parity_rows(report, every=every) if every else []
     rows += runtime_rows(report, every=every)
     rows += oracle_rows(report) if every else []
     rows += probed_rows(report, every=every) if every else []
