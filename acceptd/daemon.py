@@ -27,6 +27,7 @@ from acceptd.errors import AcceptdError, CellUnavailableError, LedgerError, Stat
 from acceptd.intake.claims import Claim
 from acceptd.intake.inbox import Inbox, InboxSettings, Notice
 from acceptd.lifecycle import EXAMINED, Lifecycle
+from acceptd.record import reserve
 from acceptd.record.anchor import open_anchor
 from acceptd.record.entry import moment_of
 from acceptd.record.keys import load_signer
@@ -362,6 +363,8 @@ class Daemon:
             self._paused = False
             rooms.inbox.resume()
             log.info("intake resumed", free_bytes=free)
+        if not self._paused and not reserve.keep(self.paths.state):
+            log.warning("no room for the ledger's reserve", free_bytes=free)
 
     def _reload_rules(self, rooms: _Rooms) -> None:
         try:

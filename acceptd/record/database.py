@@ -24,7 +24,7 @@ from sqlalchemy.pool import QueuePool
 
 from acceptd.errors import DuplicateEntryError, LedgerError, StateError
 from acceptd.intake.files import fsync_dir
-from acceptd.record import tables
+from acceptd.record import reserve, tables
 
 FILE_NAME: Final = "ledger.sqlite3"
 _BEGIN: Final = "acceptd_begin"
@@ -56,6 +56,8 @@ class Database:
         self._enter()
         if getattr(self._here, "writing", False):
             raise LedgerError("a write transaction inside another one of the same thread")
+        if durable:
+            reserve.give_way(self.path.parent)
         with self._writer, translated(self.path):
             self._here.writing = True
             try:
