@@ -55,7 +55,7 @@ def after_run(
             yield registered(problem.code, "compare", problem.where, problem.message)
         yield from parity.parity(manifest, statistics.outputs, policy, contract)
         yield from quality.measured(manifest, contract, statistics)
-        yield from behaviour.comparisons(manifest, statistics.outputs, statistics.insensitive)
+        yield from behaviour.comparisons(manifest, statistics.outputs, statistics.insensitive, contract, policy)
         yield from relations.comparisons(manifest, statistics.outputs, facts)
         if submission.sealed is not None:
             yield from oracle.findings(manifest, jobs, statistics.outputs, submission.sealed, contract, policy)

@@ -6,13 +6,17 @@ from collections.abc import Iterator, Sequence
 
 from acceptd.evidence import Case, JobRecord, Named, OutputStats, SequenceRef, TensorRef, Vectors
 from acceptd.judge import relations
+from acceptd.judge.agreement import breaches
 from acceptd.judge.finding import Finding
 from acceptd.judge.interface import shape_fault
 from acceptd.judge.jobs import place
 from acceptd.judge.parity import RANKED, fed
 from acceptd.judge.stages import required_cases
+from acceptd.judge.tolerance import promised
 from acceptd.judge.words import from_job, make
+from acceptd.policy.contract import Contract
 from acceptd.policy.manifest import DimBounds, Manifest, ModelSpec, OutputSpec
+from acceptd.policy.policy import Policy
 
 PROBE = "probe:"
 
@@ -130,9 +134,15 @@ def _output(
         yield make("behaviour/output-shape", "run", where, fault, shows)
 
 
-def comparisons(manifest: Manifest, rows: Sequence[OutputStats], insensitive: Sequence[str]) -> Iterator[Finding]:
+def comparisons(
+    manifest: Manifest,
+    rows: Sequence[OutputStats],
+    insensitive: Sequence[str],
+    contract: Contract | None,
+    policy: Policy,
+) -> Iterator[Finding]:
     """Yield what repeats, the run without optimisation, probes and constant outputs say."""
-    kinds = {(model.name, output.name): output.kind for model in manifest.models for output in model.outputs}
+    outputs = {(model.name, output.name): output for model in manifest.models for output in model.outputs}
     for row in rows:
         where = f"{row.model}: {row.set}: {row.output}"
         shows = {
@@ -145,15 +155,19 @@ def comparisons(manifest: Manifest, rows: Sequence[OutputStats], insensitive: Se
             message = row.note or f"{row.exceeding} of {row.n} elements differ between two runs on one input"
             yield make("behaviour/nondeterministic", "compare", where, message, shows)
         elif row.against == "probe" and row.comparable and row.range_violations:
-            message = f"{row.range_violations} values outside [0, 1] or rows whose sum is not 1 within 1e-4"
+            message = f"{row.range_violations} values outside [0, 1] or rows whose sum is not 1"
             yield make("behaviour/probe-not-probabilities", "compare", where, message, {"n": row.n})
         elif row.against == "unoptimised":
             golden = not row.set.startswith(PROBE)  # a class that changes on noise says little
-            if golden and row.comparable and row.top1_mismatches and kinds.get((row.model, row.output)) in RANKED:
+            output = outputs.get((row.model, row.output))
+            held = promised(manifest, row.model, output, contract, policy)
+            ranks = {"top1"} if golden else {"top1", "min_topk"}
+            broken = [one for one in breaches(row, held) if one.figure not in ranks]
+            if golden and row.comparable and row.top1_mismatches and output is not None and output.kind in RANKED:
                 message = f"{row.top1_mismatches} of {row.top1_total} rows change their top class"
                 yield make("behaviour/optimisation-class-change", "compare", where, message, shows)
-            elif not row.comparable or row.exceeding:
-                message = row.note or f"{row.exceeding} of {row.n} elements beyond the tolerance"
+            elif not row.comparable or broken:
+                message = "; ".join(one.text for one in broken) or row.note
                 yield make("behaviour/optimisation-differs", "compare", where, message, shows)
     yield from _constant(manifest, insensitive)
 

@@ -34,7 +34,13 @@ def capped(manifest: Manifest, vectors: Vectors, contract: Contract | None, poli
             dtype = named.value.dtype if isinstance(named.value, TensorRef) else ""
             held = tolerance(manifest, outputs.get(name), golden, contract, policy, dtype)
             if held.capped:
-                message = f"rtol {held.rtol:g} and atol {held.atol:g} were used"
+                spec = outputs.get(name)
+                said = spec.tolerance.limits if spec is not None and spec.tolerance is not None else {}
+                cut = [
+                    f"{limit} {held.limits[limit]:g}" for limit in said if held.limits.get(limit) != said[limit]
+                ]
+                used = ", ".join([f"rtol {held.rtol:g}", f"atol {held.atol:g}", *cut])
+                message = f"{used} were used"
                 yield make("parity/tolerance-capped", "compare", f"{model.name}: {name}", message)
 
 
