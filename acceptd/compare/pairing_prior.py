@@ -7,15 +7,16 @@ inputs count is decided by the release's run: draws that the submission's run di
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Any, Final
 
 from acceptd.compare.pairing import EXPECTED
-from acceptd.compare.parts import cases_of, kind_of, outputs_of
+from acceptd.compare.parts import cases_of, outputs_of
+from acceptd.compare.promise import Promise
 from acceptd.compare.task import Pair, Slice
-from acceptd.evidence import Case, JobRecord, Prior, TensorRef, Vectors, VectorSet
+from acceptd.evidence import Case, JobRecord, Prior, Vectors, VectorSet
 from acceptd.judge.beside import Beside, beside, columns, wanted
 from acceptd.judge.jobs import Jobs
-from acceptd.judge.parity import RANKED, expected_names, tolerance
+from acceptd.judge.parity import RANKED, expected_names
 from acceptd.policy.contract import Contract
 from acceptd.policy.manifest import Manifest, ModelSpec
 from acceptd.policy.policy import Policy
@@ -36,6 +37,7 @@ def pairs(
         return []
     found = Jobs(tuple(jobs))
     facts = found.facts(manifest)
+    promise = Promise(manifest, contract, policy)
     result: list[Pair] = []
     for model in manifest.models:
         run, older = found.last("run", model), found.last("run", model, VARIANT)
@@ -43,67 +45,45 @@ def pairs(
             continue
         how = beside(prior, model, facts.get(model.name))
         answers = cases_of(older, 0)
-        result += _answers(model, how, policy, cases_of(run, 0), answers)
+        result += _answers(promise, model, how, cases_of(run, 0), answers)
         for golden in vectors.sets if vectors is not None else []:
             if golden.model == model.name and golden.name in answers:
-                result += _golden(manifest, model, how, golden, answers[golden.name], contract, policy)
+                result += _golden(promise, model, how, golden, answers[golden.name])
     return result
 
 
 def _answers(
-    model: ModelSpec, how: Beside, policy: Policy, cases: dict[str, Case], answers: dict[str, Case]
+    promise: Promise, model: ModelSpec, how: Beside, cases: dict[str, Case], answers: dict[str, Case]
 ) -> Iterator[Pair]:
-    specs = {output.name: output for output in model.outputs}
-    limits = how.limits(policy)
+    values = how.limits(promise.policy).values
+    within = {
+        "rtol": values.rtol if values is not None else 0.0,
+        "atol": values.atol if values is not None else 0.0,
+    }
     for name, answer in answers.items():
-        if name not in cases or not answer.outputs:
-            continue
-        given = outputs_of(model, cases[name])
-        for output, value in outputs_of(model, answer, VARIANT).items():
-            if output in how.outputs:
-                spec = specs.get(output)
-                yield Pair(
-                    set=name,
-                    model=model.name,
-                    output=output,
-                    against="prior",
-                    expected=value,
-                    got=given.get(output),
-                    rtol=limits.values.rtol if limits.values is not None else 0.0,
-                    atol=limits.values.atol if limits.values is not None else 0.0,
-                    kind=kind_of(spec),
-                    labels=kind_of(spec) in RANKED,
-                    order=columns(how.labels(output), spec.labels if spec is not None else None),
-                )
+        if name in cases and answer.outputs:
+            older, given = _shared(how, outputs_of(model, answer, VARIANT)), outputs_of(model, cases[name])
+            for pair in promise.pairs(model, name, "prior", older, given):
+                yield pair.model_copy(update={**within, **_classes(model, how, pair, older_first=True)})
 
 
-def _golden(
-    manifest: Manifest,
-    model: ModelSpec,
-    how: Beside,
-    golden: VectorSet,
-    answer: Case,
-    contract: Contract | None,
-    policy: Policy,
-) -> Iterator[Pair]:
-    specs = {output.name: output for output in model.outputs}
-    given = outputs_of(model, answer, VARIANT)
-    for name, named in zip(expected_names(golden, model) or (), golden.expected, strict=False):
-        if name not in how.outputs or name not in given:
-            continue
-        spec = specs.get(name)
-        dtype = named.value.dtype if isinstance(named.value, TensorRef) else ""
-        held = tolerance(manifest, spec, golden, contract, policy, dtype)
-        yield Pair(
-            set=golden.name,
-            model=model.name,
-            output=name,
-            against="prior-golden",
-            expected=Slice(file=EXPECTED, value=named.value),
-            got=given[name],
-            rtol=held.rtol,
-            atol=held.atol,
-            kind=kind_of(spec),
-            labels=kind_of(spec) in RANKED,
-            order=columns(spec.labels if spec is not None else None, how.labels(name)),
-        )
+def _golden(promise: Promise, model: ModelSpec, how: Beside, golden: VectorSet, answer: Case) -> Iterator[Pair]:
+    given = _shared(how, outputs_of(model, answer, VARIANT))
+    names = expected_names(golden, model) or []
+    pairs = zip(names, golden.expected, strict=False)
+    expected = {name: Slice(file=EXPECTED, value=named.value) for name, named in pairs if name in given}
+    for pair in promise.pairs(model, golden.name, "prior-golden", expected, given, golden):
+        yield pair.model_copy(update=_classes(model, how, pair, older_first=False))
+
+
+def _shared(how: Beside, outputs: dict[str, Slice]) -> dict[str, Slice]:
+    return {name: value for name, value in outputs.items() if name in how.outputs}
+
+
+def _classes(model: ModelSpec, how: Beside, pair: Pair, *, older_first: bool) -> dict[str, Any]:
+    """Return what a pair needs so that classes are counted, by label where both sides declare labels."""
+    if pair.kind not in RANKED:
+        return {}
+    now = next((one.labels for one in model.outputs if one.name == pair.output), None)
+    sides = (how.labels(pair.output), now) if older_first else (now, how.labels(pair.output))
+    return {"labels": True, "order": columns(*sides)}

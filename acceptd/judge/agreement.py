@@ -121,6 +121,11 @@ def _limited(row: OutputStats, held: Resolved) -> Iterator[Breach]:
         yield Breach(name, found.value, bound, place, text + (f"; {worst(place)}" if place.expected else ""))
 
 
+def measured(row: OutputStats, name: str) -> float | str | None:
+    """Return the figure of :data:`acceptd.policy.tolerance.LIMITS` of one row; None where it has no meaning."""
+    return _figure(row, name).value
+
+
 def _figure(row: OutputStats, name: str) -> _Figure:
     ranking, spread = row.ranking, row.distribution
     if name == "min_topk" and ranking is not None and ranking.rows:

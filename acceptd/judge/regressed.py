@@ -9,14 +9,17 @@ from typing import Any, Final
 from acceptd.evidence import Submission
 from acceptd.judge import slower
 from acceptd.judge.finding import Finding, Severity
+from acceptd.judge.outputs_beside import LabelLoss, Output
 from acceptd.judge.parity import RANKED
-from acceptd.judge.regression import Comparison, Cost, LabelLoss, Output, comparisons
+from acceptd.judge.regression import Comparison, Cost, comparisons
 from acceptd.judge.words import make
 from acceptd.policy.manifest import Manifest
 from acceptd.policy.policy import Policy
 from acceptd.policy.regression import Limits, RegressionTable
 
 CHANCE: Final = 0.01
+BY_ELEMENT: Final = frozenset({"values", "audio"})
+"""Kinds whose elements mean something one by one; the others have figures of their own."""
 
 
 def regression(manifest: Manifest, policy: Policy, submission: Submission) -> Iterator[Finding]:
@@ -103,8 +106,18 @@ def _labels(
 
 
 def _values(output: Output, limits: Limits, place: str) -> Iterator[Finding]:
+    if output.broken:
+        message = f"{len(output.broken)} inputs or figures beyond the policy's limits; first {output.broken[0]}"
+        yield make("regression/differs", "compare", place, message, {"broken": list(output.broken[:8])})
+    if output.sequences:
+        if output.exact < limits.within * output.sequences:
+            message = (
+                f"{output.exact} of {output.sequences} rows have the release's tokens, least {limits.within:g}"
+            )
+            yield make("regression/differs", "compare", place, message)
+        return
     within = 1.0 - output.beyond / output.elements if output.elements else 1.0
-    if within < limits.within and limits.values is not None:
+    if within < limits.within and limits.values is not None and output.kind in BY_ELEMENT:
         message = (
             f"{output.beyond} of {output.elements} elements beyond atol {limits.values.atol:g} + rtol "
             f"{limits.values.rtol:g}; within {within:.4f}, least {limits.within:g}; worst at {output.worst.set} "

@@ -5,14 +5,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Literal
 
-from acceptd.evidence import Case, JobRecord, Labels, OutputStats, Submission
+from acceptd.evidence import Case, JobRecord, OutputStats, Submission
 from acceptd.judge import slower
 from acceptd.judge.beside import Beside, beside, wanted
 from acceptd.judge.jobs import Jobs
+from acceptd.judge.outputs_beside import SHOWN, Output, output
 from acceptd.judge.resources import memory_bytes, model_bytes
 from acceptd.judge.slower import Latency
 from acceptd.judge.words import printable, safe
@@ -21,62 +22,9 @@ from acceptd.policy.policy import Policy
 
 VARIANTS: Final = frozenset({"prior", "timed-prior"})
 """Variants of runs of the release: what goes wrong there is no fault of the submission."""
-SHOWN: Final = 64
 DRAW: Final = "probe:draws-"
 """How runs name the inferences that hold draws."""
 Status = Literal["compared", "not-comparable", "unavailable", "failed"]
-
-
-@dataclass(frozen=True, slots=True)
-class LabelLoss:
-    """Rows that the release gives one label, and how many of them the submission gives another.
-
-    ``corrected`` of these are golden rows that the submission answers as its golden expects: the release is wrong
-    there by the submission's own account, and they count against nobody. Never of a quantised model.
-    """
-
-    label: str
-    rows: int
-    missed: int
-    corrected: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Worst:
-    """The element that differs most: golden set or draw, index, the release's value, the submission's."""
-
-    set: str = ""
-    index: tuple[int, ...] = ()
-    release: str = ""
-    now: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Output:
-    """One output over all inputs that both models were given. ``error``: against the goldens' expected values."""
-
-    output: str
-    kind: str
-    inputs: int = 0
-    elements: int = 0
-    beyond: int = 0
-    """Elements beyond the policy's tolerance; of an output without one, those that differ at all."""
-    max_abs: float = 0.0
-    max_rel: float = 0.0
-    worst: Worst = Worst()
-    rows: int = 0
-    mismatches: int = 0
-    corrected: int = 0
-    labels: tuple[LabelLoss, ...] = ()
-    incomparable: int = 0
-    """Inputs for which the two outputs have other types or shapes, or only one of them is there."""
-    note: str = ""
-    goldens: int = 0
-    error: float = 0.0
-    release_error: float = 0.0
-    wrong: int = 0
-    release_wrong: int = 0
-    """Rows with another class than the golden expects."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +115,7 @@ def _compared(
     answered, given = _answered(older), _answered(run)
     draws = [name for name in answered if name.startswith(DRAW)]
     errors = [f"{case.set}: {case.error}" for case in older.cases if case.error]
-    outputs = tuple(_output(model, how, name, rows) for name in how.outputs)
+    outputs = tuple(output(model, how, name, rows, how.limits(policy)) for name in how.outputs)
     comparable = any(one.inputs for one in outputs)
     moved, operators = _operators(how, run, older, submission, model)
     latency = slower.latency(model, submission.jobs, how.limits(policy), policy)
@@ -218,68 +166,6 @@ def _unanswered(answered: Sequence[str], given: Sequence[str], run: JobRecord) -
 
 def _good(case: Case) -> bool:
     return not case.error and case.in_domain and bool(case.outputs) and case.repeat == 0
-
-
-def _output(model: ModelSpec, how: Beside, name: str, rows: Sequence[OutputStats]) -> Output:
-    spec = next((one for one in model.outputs if one.name == name), None)
-    kind = spec.kind if spec is not None else "values"
-    own = [row for row in rows if row.output == name]
-    beside_it = [row for row in own if row.against == "prior"]
-    good = [row for row in beside_it if row.comparable]
-    bad = [row for row in beside_it if not row.comparable]
-    golden = {row.set: row for row in own if row.against == "golden" and row.comparable}
-    older = {row.set: row for row in own if row.against == "prior-golden" and row.comparable}
-    both = [name for name in golden if name in older]
-    worst = max(good, key=lambda row: _number(row.max_abs), default=None)
-    labels = [row.labels for row in good if row.labels is not None]
-    right = {name for name, row in golden.items() if not how.quantised and not row.top1_mismatches}
-    corrected = [row.labels for row in good if row.labels is not None and row.set in right]
-    return Output(
-        output=name,
-        kind=kind,
-        inputs=len(good),
-        elements=sum(row.n for row in good),
-        beyond=sum(row.exceeding for row in good),
-        max_abs=max((_number(row.max_abs) for row in good), default=0.0),
-        max_rel=max((_number(row.max_rel) for row in good), default=0.0),
-        worst=Worst(worst.set, tuple(worst.worst_index[:16]), worst.worst_expected, worst.worst_got)
-        if worst is not None
-        else Worst(),
-        rows=sum(one.rows for one in labels),
-        mismatches=sum(one.mismatches for one in labels),
-        corrected=sum(one.mismatches for one in corrected),
-        labels=tuple(_losses(how.labels(name), labels, corrected)),
-        incomparable=len(bad),
-        note=bad[0].note if bad else "",
-        goldens=len(both),
-        error=max((_number(golden[name].max_abs) for name in both), default=0.0),
-        release_error=max((_number(older[name].max_abs) for name in both), default=0.0),
-        wrong=sum(golden[name].top1_mismatches for name in both),
-        release_wrong=sum(found.mismatches for name in both if (found := older[name].labels) is not None),
-    )
-
-
-def _number(value: float | str) -> float:
-    return float(value)
-
-
-def _losses(
-    names: Sequence[str] | None, found: Sequence[Labels], corrected: Sequence[Labels]
-) -> Iterator[LabelLoss]:
-    """Yield the labels over all inputs, those that lost most rows first."""
-    rows = _sums((label.index, label.rows) for one in found for label in one.labels)
-    missed = _sums((label.index, label.missed) for one in found for label in one.labels)
-    right = _sums((label.index, label.missed) for one in corrected for label in one.labels)
-    for index in sorted(rows, key=lambda index: (-missed[index], index)):
-        named = names[index] if names is not None and index < len(names) else f"class {index}"
-        yield LabelLoss(named, rows[index], missed[index], right.get(index, 0))
-
-
-def _sums(pairs: Iterable[tuple[int, int]]) -> dict[int, int]:
-    sums: dict[int, int] = {}
-    for index, count in pairs:
-        sums[index] = sums.get(index, 0) + count
-    return sums
 
 
 def _costs(

@@ -35,7 +35,11 @@ class QuantisedLimits(Limits):
 
     class_agreement: Share = 0.97
     false_negatives: Share = 0.1
-    values: Tolerance | None = Tolerance(rtol=0.1, atol=0.1)
+    values: Tolerance | None = Tolerance(
+        rtol=0.1,
+        atol=0.1,
+        limits={"min_cosine": 0.98, "min_matched": 0.9, "min_classes": 0.95, "min_snr_db": 20.0},
+    )
     latency_ratio: Ratio | None = 1.25
     memory_ratio: Ratio | None = 1.25
     size_ratio: Ratio | None = 1.1

@@ -138,6 +138,10 @@ def _facts(one: Report) -> Iterator[tuple[str, str, str]]:
 def remarks(one: Report) -> Iterator[str]:
     """Yield sentences about what the tables do not show. Not yet escaped."""
     for row in one["outputs"]:
+        if row["figures"]:
+            yield f"{row['output']}: {', '.join(f'{name} {number(value)}' for name, value in row['figures'])}."
+        if row["sequences"]:
+            yield f"{row['output']}: {row['exact']} of {row['sequences']} rows have the release's tokens."
         worst = row["worst"]
         if row["max_abs"] and worst["set"]:
             sides = f"release {worst['release']}, now {worst['now']}"

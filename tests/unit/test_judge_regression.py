@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -31,6 +31,8 @@ from acceptd.evidence import (
 from acceptd.judge import beside
 from acceptd.judge.finding import Judgement
 from acceptd.judge.regressed import beyond_chance
+from acceptd.kind_facts import Embedding
+from acceptd.kind_facts import Sequence as Tokens
 from acceptd.policy.policy import Policy
 from acceptd.policy.regression import QuantisedLimits, RegressionTable
 from acceptd.report.document import document, for_team
@@ -211,6 +213,27 @@ def test_values_without_classes_are_only_limited_where_the_policy_says_so() -> N
         _, submission, policy = judged(apart, table=table, quantisation=quantisation)
         judgement = world.verdict(submission, policy=policy, manifest=world.a_manifest(kind))
         assert set(regressions(judgement)) == expected
+
+
+def test_a_kind_with_figures_of_its_own_is_held_by_them() -> None:
+    def kind(name: str) -> Callable[[dict[str, Any]], None]:
+        def change(document: dict[str, Any]) -> None:
+            output = document["models"][0]["outputs"][0]
+            output["kind"] = name
+            del output["tolerance"], output["labels"]
+
+        return change
+
+    turned = world.stats(DRAWS[0], against="prior", embedding=Embedding(rows=1, min_cosine=0.5))
+    other = world.stats(DRAWS[0], against="prior", sequence=Tokens(rows=10, exact=7))
+    for name, row_, said in (("embedding", turned, "cosine"), ("sequence", other, "7 of 10 rows")):
+        _, submission, policy = judged(row_, quantisation=INT8)
+        judgement = world.verdict(submission, policy=policy, manifest=world.a_manifest(kind(name)))
+        (finding,) = [one for one in judgement.findings if one.code == "regression/differs"]
+        assert said in finding.message
+        _, submission, policy = judged(row_)
+        judgement = world.verdict(submission, policy=policy, manifest=world.a_manifest(kind(name)))
+        assert "regression/differs" not in world.codes(judgement)
 
 
 # -- what is no fault of the submission

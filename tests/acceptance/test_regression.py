@@ -1,0 +1,183 @@
+"""A submission beside the bundle that it follows, both really run: float against int8, draws, labels, a trap."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from onnxruntime.quantization import QuantType, quantize_dynamic
+
+from acceptd import local
+from acceptd.report.html import render
+from examples import evidence_classifier as classifier
+from tests.bench_world import Desk, build, desk, rewrite, write_model
+from tests.world import codes
+
+pytestmark = pytest.mark.acceptance
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
+    with desk(tmp_path_factory.mktemp("desk")) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def older(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The release: the float classifier."""
+    return classifier.write_bundle(tmp_path_factory.mktemp("older") / "bundle", version="1.0.0", sets=2)
+
+
+def beside(bench: Desk, newer: Path, older: Path, *overrides: str) -> dict[str, Any]:
+    rules = bench.rules("parity.max_atol=0.02", *overrides)
+    return local.check_one(replace(bench.bench, rules=rules), newer, against=older)
+
+
+def int8(path: Path, **changes: Any) -> Path:
+    """Write the classifier as onnxruntime quantises it, with the float model's expected values."""
+    made = classifier.write_bundle(path, version="2.0.0", sets=2, **changes)
+    whole = made.with_name(f"{made.name}.onnx")
+    (made / "model.onnx").rename(whole)
+    logging.disable(logging.WARNING)
+    try:
+        quantize_dynamic(whole, made / "model.onnx", weight_type=QuantType.QInt8, per_channel=True)
+    finally:
+        logging.disable(logging.NOTSET)
+
+    def declare(document: dict[str, Any]) -> None:
+        document["models"][0]["outputs"][0]["tolerance"] = {"rtol": 0.0, "atol": 0.02, "top1": 1.0}
+        document["quantization"] = {"method": "dynamic"}
+
+    return rewrite(made, declare)
+
+
+def test_an_int8_version_is_accepted_and_the_report_shows_it_beside_the_float_release(
+    bench: Desk, older: Path, tmp_path: Path
+) -> None:
+    report = beside(bench, int8(tmp_path / "int8"), older)
+    assert report["verdict"] == "accepted", report["findings"]
+    (told,) = report["regression"]
+    assert told["quantised"]
+    assert told["inputs"] == [2, 64]
+    (output,) = told["outputs"]
+    assert output["rows"] >= 66
+    assert 0 < output["max_abs"] < 0.05
+    assert 0 < output["release_error"] < output["error"]
+    assert ["ai.onnx::MatMulInteger", 0, 1] in told["operators"]
+    assert {job["variant"]: job["ending"] for job in report["resources"]["jobs"]}["prior"] == "done"
+    page = render(report)
+    assert "quantised against float" in page
+    assert "label of probabilities" in page
+
+
+def test_an_int8_version_that_loses_one_class_is_rejected_though_its_goldens_pass(
+    bench: Desk, older: Path, tmp_path: Path
+) -> None:
+    report = beside(bench, int8(tmp_path / "lost", bias=(-1.0, -9.0, 0.0)), older)
+    assert report["verdict"] == "rejected"
+    (finding,) = [one for one in report["findings"] if one["code"] == "regression/label-gone"]
+    assert finding["where"] == "models.main: probabilities: review"
+    assert not [one for one in codes(report) if one.startswith(("parity/", "run/"))]
+
+
+def test_a_model_that_keeps_its_goldens_and_turns_on_draws_is_held(
+    bench: Desk, older: Path, tmp_path: Path
+) -> None:
+    """A trigger inside the declared domain: both goldens lie beside it, every other draw in it."""
+    made = classifier.write_bundle(tmp_path / "trigger", version="2.0.0", sets=2)
+    model = onnx.load(made / "model.onnx")
+    for name, numbers in (("centre", 0.475), ("limit", 0.01), ("bad", [0.0, 0.0, 90.0])):
+        model.graph.initializer.append(numpy_helper.from_array(np.array(numbers, np.float32), name))
+    tail = [
+        helper.make_node("ReduceMean", ["features"], ["mean"], axes=[1], keepdims=1),
+        helper.make_node("Sub", ["mean", "centre"], ["apart"]),
+        helper.make_node("Mul", ["apart", "apart"], ["square"]),
+        helper.make_node("Less", ["square", "limit"], ["hit"]),
+        helper.make_node("Where", ["hit", "bad", "logits"], ["chosen"]),
+    ]
+    softmax = model.graph.node.pop()
+    softmax.input[0] = "chosen"
+    model.graph.node.extend([*tail, softmax])
+    (made / "model.onnx").write_bytes(model.SerializeToString())
+    report = beside(bench, made, older)
+    assert report["verdict"] == "held"
+    assert codes(report, "hold") & {"regression/class-changed", "regression/label-gone"}
+    assert codes(report, "reject") == set()
+
+
+@pytest.mark.parametrize("honest", [True, False])
+def test_reordered_labels_are_compared_by_label(bench: Desk, older: Path, tmp_path: Path, honest: bool) -> None:
+    """Columns that move with their labels answer as before; labels that move alone answer otherwise."""
+    order = [2, 0, 1]
+    made = classifier.write_bundle(tmp_path / "moved", version="2.0.0", sets=2)
+    labels = [classifier.LABELS[index] for index in order]
+
+    def declare(document: dict[str, Any]) -> None:
+        document["models"][0]["outputs"][0]["labels"] = labels
+
+    rewrite(made, declare)
+    if honest:
+        weight, bias = (np.array(one, np.float32) for one in (classifier.WEIGHT, classifier.BIAS))
+        moved = classifier.Variant(weight=tuple(map(tuple, weight[:, order])), bias=tuple(bias[order]))
+        (made / "model.onnx").write_bytes(classifier.build_model(moved))
+        classifier.write_goldens(made, moved, count=2)
+    report = beside(bench, made, older)
+    (output,) = report["regression"][0]["outputs"]
+    if honest:
+        assert report["verdict"] == "accepted", report["findings"]
+        assert output["mismatches"] == 0
+        assert output["max_abs"] < 1e-6
+        assert {one["label"] for one in output["labels"]} <= set(classifier.LABELS)
+    else:
+        assert report["verdict"] == "held"
+        assert {"regression/class-changed", "regression/label-gone"} <= codes(report, "hold")
+
+
+def divides(path: Path, guarded: bool) -> Path:
+    """Write an integer division; unguarded, INT64_MIN / -1 kills the process with SIGFPE."""
+    minimum = np.iinfo(np.int64).min
+    nodes = [helper.make_node("Div", ["x", "one" if guarded else "y"], ["z"])]
+    if guarded:
+        nodes.insert(0, helper.make_node("Max", ["y", "ones"], ["one"]))
+    raw = build(
+        nodes,
+        {"x": (TensorProto.INT64, [1]), "y": (TensorProto.INT64, [1])},
+        {"z": (TensorProto.INT64, [1])},
+        {"ones": np.array([1], np.int64)} if guarded else {},
+    )
+    feeds = [(6, 2, 3)] if not guarded else [(6, 2, 3), (minimum, -1, minimum)]
+    sets = [
+        ({"x": np.array([x], np.int64), "y": np.array([y], np.int64)}, {"z": np.array([z], np.int64)})
+        for x, y, z in feeds
+    ]
+    given = [{"name": name, "dtype": "int64", "shape": [1]} for name in ("x", "y")]
+    output = {"name": "z", "dtype": "int64", "shape": [1], "kind": "values"}
+    return write_model(path, raw, sets, inputs=given, outputs=[output])
+
+
+def test_a_golden_that_kills_the_release_is_no_way_around_the_comparison(bench: Desk, tmp_path: Path) -> None:
+    report = beside(bench, divides(tmp_path / "new", guarded=True), divides(tmp_path / "old", guarded=False))
+    assert report["verdict"] == "held"
+    (finding,) = [one for one in report["findings"] if one["code"] == "regression/release-failed"]
+    assert "SIGFPE" in finding["message"]
+    assert not codes(report) & {"run/crash", "sandbox/job-crash"}
+
+
+def test_another_interface_is_told_and_held_only_where_the_policy_requires_the_comparison(
+    bench: Desk, older: Path, tmp_path: Path
+) -> None:
+    renamed = classifier.Variant(input_name="evidence")
+    made = classifier.write_bundle(tmp_path / "renamed", version="2.0.0", sets=2, variant=renamed)
+    report = beside(bench, made, older)
+    assert report["verdict"] == "accepted", report["findings"]
+    assert "regression/not-comparable" in codes(report, "info")
+    assert not [job for job in report["resources"]["jobs"] if job["variant"] == "prior"]
+    assert beside(bench, made, older, "regression.required=true")["verdict"] == "held"
+    assert beside(bench, made, older, "regression.enabled=false")["regression"] == []
