@@ -13,9 +13,10 @@ from typing import Any, Final, Literal
 
 from rich.console import Console
 
-from acceptd.cli import check, common, status
+from acceptd.cli import check, common, replay, status
 from acceptd.record.canonical import canonical, plain
 from acceptd.record.queue import Submission
+from acceptd.replay.again import Replayed
 from acceptd.report import html, junit, sarif, terminal
 from acceptd.report.document import for_team
 from acceptd.report.escape import line
@@ -73,6 +74,22 @@ def _row(report: Report) -> Submission:
     )
 
 
+def _replayed(report: Report) -> Replayed:
+    text = str(report["reason"])
+    return Replayed(
+        submission=str(report["submission"]),
+        team=text,
+        model=text,
+        judged_at="",
+        status="changed",
+        old="accepted",
+        new="rejected",
+        reason=text,
+        added={text: 2},
+        removed={text: 1},
+    )
+
+
 CHANNELS: Final = (
     Channel(
         "terminal: a verdict",
@@ -103,6 +120,12 @@ CHANNELS: Final = (
         "line",
         lambda report: line(report["reason"]).encode() + b"\n",
         ("acceptd.cli.ledger", "acceptd.cli.release", "acceptd.cli.doctor"),
+    ),
+    Channel(
+        "terminal: a replay",
+        "lines",
+        lambda report: _screen(lambda out: replay.print_replayed(out, [_replayed(report)])),
+        ("acceptd.cli.replay",),
     ),
     Channel(
         "log: text",

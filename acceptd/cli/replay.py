@@ -75,7 +75,7 @@ def replay(
             )
         )
     else:
-        _print(console(), found)
+        print_replayed(console(), found)
     raise typer.Exit(code)
 
 
@@ -120,7 +120,8 @@ def _progress(results: Iterator[Replayed], total: int) -> Iterator[Replayed]:
         sys.stderr.write("\r\x1b[K")
 
 
-def _print(out: Console, found: Sequence[Replayed]) -> None:
+def print_replayed(out: Console, found: Sequence[Replayed]) -> None:
+    """Print what would change, submission by submission, and the counts."""
     for one in found:
         if one.status == "unchanged":
             continue

@@ -106,7 +106,8 @@ def _joined(each: Sequence[tuple[Target, Judgement]]) -> Iterator[Finding]:
     yield from common
     for target, judgement in each:
         for finding in judgement.findings:
-            if finding not in common:
+            # What an optional profile lacks is in its verdict's reason: a list of it would hide what decides.
+            if finding not in common and (target.required or finding.code != "cell/stage-missing"):
                 yield _named(finding, target)
 
 

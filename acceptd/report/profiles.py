@@ -44,17 +44,15 @@ def profiles_section(report: Mapping[str, Any]) -> str:
         return ""
     cells = [
         (
-            code(row["profile"]),
-            "required" if row["required"] else "optional",
-            ("" if row["verdict"] == "accepted" else BAD) + markup(row["verdict"]),
-            markup(row["reason"]),
-            markup(_runtime(row)),
-            code(str(row["runtime_identity"])[:16]) if row["runtime_identity"] else "",
+            code(row["profile"]) + ("" if row["required"] else ' <span class="soft">(optional)</span>'),
+            "accepted" if row["verdict"] == "accepted" else BAD + markup(f"{row['verdict']}: {row['reason']}"),
+            markup(_runtime(row))
+            + (f"<br>{code(str(row['runtime_identity'])[:16])}" if row["runtime_identity"] else ""),
         )
         for row in rows
     ]
     note = "The worst verdict of the required profiles is the whole one; a release holds for those that accept."
-    head = ("profile", "", "verdict", "decided by", "runtime", "identity")
+    head = ("profile", "verdict", "runtime and identity")
     return f'<p class="soft">{note}</p>{table(head, cells)}'
 
 
