@@ -38,6 +38,7 @@ from acceptd.examination import Examination
 from acceptd.execution import Execution, Sources
 from acceptd.heldout.stage import Agreed, Bundle, Keeper, Stage, known_seconds
 from acceptd.judge import infer, inventory
+from acceptd.judge.apart import joined
 from acceptd.judge.finding import Judgement
 from acceptd.judge.heldout import due
 from acceptd.judge.jobs import Jobs
@@ -244,7 +245,7 @@ class Acceptance:
         calls = examination.inspect(models)
         vectors = examination.vectors(manifest, taken, inputs, expected)
         with self._stage("inspect" if calls else "vectors"):
-            records = self._side_by_side([*calls, *vectors])
+            records = joined(self._side_by_side([*calls, *vectors]))
         facts |= self._examined(models, records)
         assets = examination.assets(manifest, taken, Jobs(tuple(self.jobs)))
         if assets:

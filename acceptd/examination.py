@@ -67,12 +67,26 @@ class Examination:
         return [partial(self.job, "assets", files, spec, bounds)]
 
     def vectors(self, manifest: Manifest, taken: inventory.Inventory, inputs: Blob, expected: Blob) -> list[Call]:
-        """Return the ``vectors`` job, where there are golden sets; it fills both blobs."""
-        return [partial(self._vectors, manifest, taken, inputs, expected)] if taken.sets else []
+        """Return the ``vectors`` job, where there are golden sets; it fills both blobs.
 
-    def _vectors(self, manifest: Manifest, taken: inventory.Inventory, inputs: Blob, expected: Blob) -> JobRecord:
-        files = {path: path for path in taken.vector_files()}
-        spec = inventory.vectors_spec(taken, manifest)
+        Where the policy has them decoded apart, there are two, each of which fills one;
+        :func:`acceptd.judge.apart.joined` makes one account of theirs.
+        """
+        if not taken.sets:
+            return []
+        both = {"inputs": inputs, "expected": expected}
+        if not self.rules.policy.vectors.separate:
+            return [partial(self._vectors, manifest, taken, both, None)]
+        return [
+            partial(self._vectors, manifest, taken, {"inputs": inputs}, "inputs"),
+            partial(self._vectors, manifest, taken, {"expected": expected}, "outputs"),
+        ]
+
+    def _vectors(
+        self, manifest: Manifest, taken: inventory.Inventory, into: dict[str, Blob], side: inventory.Side | None
+    ) -> JobRecord:
+        files = {path: path for path in taken.vector_files(side)}
+        spec = inventory.vectors_spec(taken, manifest, side)
         limits = job_limits("vectors", self.rules.policy.limits)
-        with lent({"inputs": inputs.writer(), "expected": expected.writer()}) as blobs:
+        with lent({name: blob.writer() for name, blob in into.items()}) as blobs:
             return self.job("vectors", files, spec, limits, blobs=blobs)

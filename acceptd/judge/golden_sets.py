@@ -22,6 +22,7 @@ MAX_WILDCARDS: Final = 256
 _NUMBERED: Final = re.compile(r"(input|output)_([0-9]{1,6})\.pb", re.ASCII)
 _RUNTIME: Final = re.compile(r"onnx[ _-]?runtime|\bort\b", re.IGNORECASE)
 
+Side = Literal["inputs", "outputs"]
 Evidence = Literal["parity", "regression", "undeclared"]
 """What a set can show at best, by its origin."""
 
@@ -59,6 +60,13 @@ class SetFiles:
         """All files that the set is read from."""
         named = (self.inputs, self.outputs, self.labels, self.slices)
         return tuple(dict.fromkeys(path for path in (*self.files, *named) if path))
+
+    def side(self, side: Side) -> SetFiles:
+        """Return the set as a job may know it that decodes its inputs, or what is expected, alone."""
+        if side == "inputs":
+            own = tuple(path for path in self.files if not is_output(path))
+            return replace(self, files=own, outputs="", labels="", slices="")
+        return replace(self, files=tuple(path for path in self.files if is_output(path)), inputs="")
 
     @property
     def legacy(self) -> bool:

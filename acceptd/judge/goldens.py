@@ -66,6 +66,9 @@ def goldens(manifest: Manifest, inventory: Inventory, policy: Policy) -> Iterato
             yield _none(model, policy, smoke=bool(own))
         yield from _origins(model, compared, policy)
         for one in own:
+            if policy.vectors.separate and one.legacy:
+                message = "inputs and expected values stand in one file, and the policy has them decoded apart"
+                yield make("vectors/not-separable", "vectors", f"{model.name}: {one.name}", message)
             if one.labels and labelled_output(one, model) is None:
                 message = "which output the labels are about is not clear: name it as labelled_output"
                 yield make("vectors/labels-invalid", "vectors", f"{model.name}: {one.name}", message)

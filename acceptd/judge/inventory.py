@@ -13,6 +13,7 @@ from typing import Any, Final
 from acceptd.evidence import Facts, Sealed
 from acceptd.judge.finding import Finding
 from acceptd.judge.golden_sets import SetFiles as SetFiles
+from acceptd.judge.golden_sets import Side as Side
 from acceptd.judge.golden_sets import find, is_conventional, smoke_directories
 from acceptd.judge.golden_sets import is_output as is_output
 from acceptd.judge.golden_sets import named_sets as named_sets
@@ -53,9 +54,15 @@ class Inventory:
         """Return what a job for one model may see at most: the model and the files that are nothing else."""
         return tuple(sorted((*(path for path in self.models if path == model_file), *self.others), key=_bytes))
 
-    def vector_files(self) -> tuple[str, ...]:
-        """Return what the ``vectors`` job may see: the files of the sets, and tolerances."""
-        named = {path for one in self.sets for path in one.paths} & set(self.vectors)
+    def vector_files(self, side: Side | None = None) -> tuple[str, ...]:
+        """Return what the ``vectors`` job may see: the files of the sets, and tolerances; or those of one side.
+
+        Where inputs and expected values are decoded apart, a file that holds both is for neither.
+        """
+        sets = self.sets if side is None else [one.side(side) for one in self.sets if not one.legacy]
+        named = {path for one in sets for path in one.paths} & set(self.vectors)
+        if side == "inputs":
+            return tuple(sorted(named, key=_bytes))
         return tuple(sorted(named | set(self.tolerance_files if self.sets else ()), key=_bytes))
 
 
@@ -104,8 +111,11 @@ def take(sealed: Sealed, manifest: Manifest | None) -> Inventory:
     )
 
 
-def vectors_spec(inventory: Inventory, manifest: Manifest) -> dict[str, Any]:
-    """Return the ``vectors`` job's order: sets, the declared types by model, and files of tolerances."""
+def vectors_spec(inventory: Inventory, manifest: Manifest, side: Side | None = None) -> dict[str, Any]:
+    """Return the ``vectors`` job's order: sets, the declared types by model, and files of tolerances.
+
+    With ``side``, the order for inputs, or for all else, alone.
+    """
     types = {
         model.name: {
             "inputs": [{"name": v.name, "kind": v.type, "dtype": v.dtype} for v in model.inputs],
@@ -115,7 +125,12 @@ def vectors_spec(inventory: Inventory, manifest: Manifest) -> dict[str, Any]:
     }
     readable = frozenset(inventory.vectors)
     tolerances = {path.replace(".", "_"): path for path in inventory.tolerance_files}
-    return {"sets": [one.spec(readable) for one in inventory.sets], "types": types} | tolerances
+    if side is None:
+        return {"sets": [one.spec(readable) for one in inventory.sets], "types": types} | tolerances
+    # A smoke set without labels has nothing for the job that decodes what is expected.
+    apart = [one for one in inventory.sets if not one.legacy and (side == "inputs" or one.labels or not one.smoke)]
+    order = {"sets": [one.side(side).spec(readable) for one in apart], "types": types, "side": side}
+    return order if side == "inputs" else order | tolerances
 
 
 def run_files(inventory: Inventory, model: ModelSpec, facts: Facts) -> tuple[list[str], list[str]]:

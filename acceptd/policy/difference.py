@@ -18,7 +18,8 @@ _SCALE: Final = {
 """Words from the laxest to the strictest."""
 _MORE_IS_STRICTER: Final = frozenset(
     {
-        "required_walls", "vectors.required", "operators.denied", "opsets.ir_min", "opsets.min", "probes.enabled",
+        "required_walls", "vectors.required", "vectors.separate", "operators.denied", "opsets.ir_min",
+        "opsets.min", "probes.enabled",
         "probes.unoptimised", "export.required", "regression.enabled", "regression.required",
         "regression.class_agreement", "regression.within", "regression.quantized.class_agreement",
         "regression.quantized.within",

@@ -91,6 +91,8 @@ class VectorsTable(Table):
 
     required: bool = True
     require_origin: bool | AcceptedOrigins = False
+    separate: bool = False
+    """Whether inputs and expected values are decoded by jobs apart."""
 
 
 class CapsTable(Table):

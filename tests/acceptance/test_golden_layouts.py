@@ -80,11 +80,18 @@ LAYOUTS: dict[str, Callable[[Path], Path]] = {
 
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_every_golden_layout_is_read_and_compared(name: str, place: Desk, tmp_path: Path) -> None:
-    report = place.check(LAYOUTS[name](tmp_path / "b"))
+    bundle = LAYOUTS[name](tmp_path / "b")
+    report = place.check(bundle)
     assert report["verdict"] == "accepted", report["findings"]
     compared = [row for row in report["parity"] if row["against"] == "golden"]
     assert compared
     assert all(row["n"] and not row["exceeding"] for row in compared)
+    apart = place.check(bundle, "vectors.separate=true")
+    if name == "npz-of-the-model-zoo":
+        assert codes(apart, "reject") == {"vectors/not-separable"}
+        return
+    assert apart["verdict"] == "accepted", apart["findings"]
+    assert [row for row in apart["parity"] if row["against"] == "golden"] == compared
 
 
 @pytest.mark.parametrize("name", ["pb-unnamed", "npz-in-sets"])

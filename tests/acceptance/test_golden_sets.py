@@ -164,7 +164,7 @@ def test_answers_on_labelled_rows_are_measured_and_held_against_the_contract(pla
         assert figures["day"]["accuracy"] == 1.0
         assert sum(one["false_negatives"] for one in figures["night"]["classes"]) == 3
         with_floor(place, FLOOR | {"min_accuracy": 0.7})
-        report = place.check(bundle)
+        report = place.check(bundle, "vectors.separate=true")
         assert (report["verdict"], codes(report, "reject")) == ("rejected", {"quality/accuracy"})
         (one,) = [one for one in report["findings"] if one["code"] == "quality/accuracy"]
         assert "0.625" in one["message"]

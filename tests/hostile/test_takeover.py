@@ -161,6 +161,31 @@ def test_vectors_and_run_taken_over_together_cannot_pass_expected_values(name: s
     assert report["verdict"] == "accepted", report["findings"]
 
 
+BOTH_SIDES = """
+import os
+from sandbox.messages import RefusedError
+_before = body
+def body(order, channel, blobs):
+    names = {name.partition('_')[0] for _, _, files in os.walk(MODEL_DIR) for name in files}
+    if {'input', 'output'} <= names or {'inputs', 'expected'} <= set(blobs):
+        raise RefusedError('vectors/undecodable', 'set', 'both sides are here')
+    return _before(order, channel, blobs)
+"""
+
+
+@pytest.mark.parametrize("separate", [True, False])
+def test_no_decoder_sees_inputs_and_expected_values_where_they_are_decoded_apart(
+    separate: bool, tmp_path: Path
+) -> None:
+    """Else a decoder that was taken over could hand the model its answers as an input of the set."""
+    folder = classifier.write_bundle(tmp_path / "b", sets=2)
+    key = f"vectors.separate={str(separate).lower()}"
+    with liar(tmp_path / "home", "vectors.py", BOTH_SIDES, key) as bench:
+        report = local.check_one(bench, folder)
+    assert (report["verdict"] == "accepted") is separate, report["findings"]
+    assert ("both sides are here" in str(report["findings"])) is not separate
+
+
 def test_a_model_cannot_hide_behind_another_models_file_name(tmp_path: Path) -> None:
     """`alpha` lies in the file "beta", and `beta` is the name of an honest model."""
     evil = onnx.load_from_string(classifier.build_model())

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from acceptd.evidence import BundleFile, ClassCount, InputStats, Named, QualityStats, Sealed
-from acceptd.judge.golden_sets import find, shown_by
+from acceptd.evidence import BundleFile, ClassCount, InputStats, JobRecord, Named, QualityStats, Sealed, Vectors
+from acceptd.judge.apart import joined
+from acceptd.judge.golden_sets import Side, find, shown_by
 from acceptd.judge.goldens import placed
 from acceptd.judge.inventory import take, vectors_spec
 from acceptd.policy.contract import Contract
@@ -112,6 +113,79 @@ def test_expected_outputs_that_lost_their_inputs_are_a_set_all_the_same() -> Non
         ("p/b_inputs.npz", "p/b_inputs.npz", "p/b_outputs.npz", False),
         ("d", "", "d/outputs.npz", False),
     ]
+
+
+# -- decoded apart
+
+
+def halves() -> tuple[JobRecord, JobRecord]:
+    sets = world.vector_sets()
+    inputs = [one.model_copy(update={"expected": []}) for one in sets]
+    others = [one.model_copy(update={"inputs": [], "rtol": 0.5}) for one in sets]
+    first, second = (world.vectors(vectors=Vectors(sets=one)) for one in (inputs, others))
+    return first, second
+
+
+def test_two_jobs_give_one_account_of_which_each_speaks_for_its_side() -> None:
+    first, second = halves()
+    records = joined([world.inspect(), first, second])
+    assert [record.kind for record in records] == ["inspect", "vectors", "vectors"]
+    assert records[1].vectors is None
+    whole = records[2].vectors
+    assert whole is not None
+    assert [(one.inputs, one.expected) for one in whole.sets] == [
+        (one.inputs, one.expected) for one in world.vector_sets()
+    ]
+    assert {one.rtol for one in whole.sets} == {0.5}
+    assert world.verdict(world.submission(list(records[1:]))).verdict == "accepted"
+
+
+def test_the_job_of_the_inputs_cannot_say_what_is_expected() -> None:
+    first, second = halves()
+    lying = first.model_copy(update={"vectors": Vectors(sets=world.vector_sets(rtol=1.0))})
+    silent = second.model_copy(update={"vectors": Vectors(sets=[])})
+    whole = joined([lying, silent])[1].vectors
+    assert whole is not None
+    assert all(not one.expected and one.rtol is None for one in whole.sets)
+    judged = world.verdict(world.submission(joined([lying, silent])))
+    assert "vectors/empty-set" in world.codes(judged, "reject")
+
+
+@pytest.mark.parametrize("ending", ["lost", "crash"])
+@pytest.mark.parametrize("which", [0, 1])
+def test_half_an_account_is_none(which: int, ending: str) -> None:
+    pair = list(halves())
+    pair[which] = pair[which].model_copy(update={"ending": ending, "vectors": None})
+    records = joined(pair)
+    assert all(record.vectors is None for record in records)
+    judged = world.verdict(world.submission(records))
+    assert judged.verdict == ("inconclusive" if ending == "lost" else "rejected")
+
+
+def test_each_job_is_given_the_files_of_its_side_alone() -> None:
+    manifest = specs({"sets": ["t*", "n", "s"], "labels": "labels.npy"})
+    sealed = listed(
+        "model.onnx", "data.json", "t0/input_0.pb", "t0/output_0.pb", "t0/labels.npy", "n/inputs.npz",
+        "n/outputs.npz", "n/labels.npy", "s/input_0.pb", "test_data_0.npz",
+    )  # fmt: skip
+    taken = take(sealed, manifest)
+    assert taken.vector_files("inputs") == ("n/inputs.npz", "s/input_0.pb", "t0/input_0.pb")
+    assert taken.vector_files("outputs") == (
+        "data.json", "n/labels.npy", "n/outputs.npz", "t0/labels.npy", "t0/output_0.pb",
+    )  # fmt: skip
+    sides: tuple[Side, ...] = ("inputs", "outputs")
+    for side in sides:
+        named = str(vectors_spec(taken, manifest, side)["sets"])
+        strange = set(taken.vector_files()) - set(taken.vector_files(side))
+        assert not any(path in named for path in strange)
+
+
+def test_one_file_with_both_sides_cannot_be_decoded_apart() -> None:
+    manifest = specs({"sets": ["test_data_0.npz"], "origin": "torch"})
+    given = world.submission(sealed=world.sealed("test_data_0.npz"))
+    for separate in (True, False):
+        judged = world.verdict(given, manifest=manifest, policy=Policy(vectors=VectorsTable(separate=separate)))
+        assert ("vectors/not-separable" in world.codes(judged, "reject")) is separate
 
 
 def policy(required: Any) -> Policy:

@@ -32,6 +32,12 @@ TABLE: Final[Table] = {
         "bundle.toml names labels or slices that do not lie beside a golden set.",
         "Put the file into the directory of each set, or correct models.vectors.",
     ),
+    "vectors/not-separable": Code(
+        "reject",
+        "team",
+        "A golden file holds inputs and expected values, and the policy has them decoded by jobs apart.",
+        "Write inputs and expected values into files of their own.",
+    ),
     "vectors/origin-not-accepted": Code(
         "hold",
         "team",

@@ -22,6 +22,10 @@ TABLE: Final[Reasons] = {
         "Its author believes that answers were measured which nobody looked at.",
         ("CWE-345",),
     ),
+    "vectors/not-separable": (
+        "A decoder that sees both sides, once taken over, can hand the model its answers as an input.",
+        ("CWE-653",),
+    ),
     "vectors/origin-not-accepted": (
         "Expected values are worth as much as the program that made them.",
         ("CWE-345",),
