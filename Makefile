@@ -7,7 +7,7 @@ BESIDE := -n $(WORKERS) --maxprocesses 8 --dist loadfile
 TESTS_FAST := tests/unit tests/property
 TESTS_REST := tests/cell tests/hostile tests/acceptance tests/crash
 
-.PHONY: setup demo test test-fast test-user soak-cell backend-cell fuzz profiles profiles-test profiles-openvino lint format bench bench-large corpus backend-suite docs clean help
+.PHONY: setup demo test test-fast test-user soak-cell backend-cell fuzz profiles profiles-test profiles-openvino lint format bench bench-heldout bench-large corpus backend-suite docs clean help
 
 help:  ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -e 's/:.*## /\t/' | expand -t 16
@@ -67,6 +67,9 @@ bench: setup  ## drop to promoted beside a cold python; the cell: cost of a job,
 	$(PY) -m bench.content
 	$(PY) -m bench.loader
 	$(PY) -m bench.inspection
+
+bench-heldout: setup  ## what a team learns of a held-out value from a model whose memory follows an input (minutes)
+	$(PY) -m bench.heldout
 
 bench-large: setup  ## the wire walk on files of 2 GiB and on floods: memory and time stay within bounds
 	$(PY) -m bench.inspection --large

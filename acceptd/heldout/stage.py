@@ -293,13 +293,13 @@ class Stage:
             self.kept = self.keep(files, self.rules.policy.evidence.keep_outputs_bytes)
         return pairs.as_heldout(found)
 
-    def fill(self) -> float:
-        """Wait until the stage has taken its time; return by how much it was too long (seconds).
+    def fill(self) -> None:
+        """Wait until the stage has taken its time; if it took longer, until a further multiple of the policy's.
 
-        Where it was too long all the same, it ends at a further multiple of the policy's seconds.
+        Raises GivenUpError.
         """
         if self.agreed.keeper is None:
-            return 0.0
+            return
         spent = time.monotonic() - self.started
         over = max(0.0, spent - self.length)
         step = self.rules.policy.heldout.seconds
@@ -307,7 +307,6 @@ class Stage:
         while (left := due - time.monotonic()) > 0:
             self.hold.check()
             time.sleep(min(left, _LOOK_SECONDS))
-        return over
 
 
 _BLOBS: Final = ("files", "inputs", "expected")

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from acceptd.report.escape import markup, milliseconds, size
-from acceptd.report.tables import BAD, code, table
+from acceptd.report.tables import code, table
 
 _STATUS: Final = {
     "run": "evaluated",
@@ -41,13 +41,13 @@ def section(report: Mapping[str, Any]) -> str:
     words, found = result(report)
     parts = [f'<p class="soft">For reviewers alone: {markup(heading(held), 2000)}.</p>']
     if words:
-        parts.append(f"<p>{'' if words == 'passed' else BAD}{markup(words)}</p>")
+        parts.append(f"<p><b>{markup(words)}</b></p>")
     if found:
         told = [
-            (markup(one["severity"]), code(one["code"]), code(one["where"]), markup(one["message"]))
+            (f"{markup(one['severity'])} {code(one['code'])}<br>{code(one['where'])}", markup(one["message"]))
             for one in found
         ]
-        parts.append(table(("", "code", "place", "message"), told))
+        parts.append(table(("finding", "message"), told))
     if held["rows"]:
         names = held["sets"]
         measured = [

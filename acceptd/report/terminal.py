@@ -49,7 +49,9 @@ def print_verdict(console: Console, report: Mapping[str, Any], *, every_finding:
     _print_findings(console, report, unicode, every_finding)
     if every_finding:
         _print_difference(console, report, unicode)
-        for told in heldout.lines(report):
+        for number, told in enumerate(heldout.lines(report)):
+            if not number:
+                console.print()
             console.print(Padding(_text(told, unicode, limit=2000), (0, 0, 0, 2), expand=False), highlight=False)
     console.print()
     console.print(Padding(_facts(report, unicode, every_finding), (0, 0, 0, 2), expand=False), highlight=False)

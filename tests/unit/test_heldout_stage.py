@@ -1,0 +1,164 @@
+"""The held-out stage: what each job is given, how long a run may take, how long the stage takes in any case."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from acceptd.cell.limits import job_limits
+from acceptd.evidence import Case, Done, Facts, HeldOut, JobRecord, Statistics
+from acceptd.heldout import place, stage
+from acceptd.policy.contract import Contract
+from acceptd.policy.policy import LimitsTable, Policy
+from acceptd.policy.profile import Profile
+from acceptd.rules import Rules
+from tests import heldout_world as own
+from tests import judge_world as world
+from tests.unit.test_heldout_place import naming, sets
+
+pytestmark = pytest.mark.unit
+MODEL = "mosaic/evidence-disposition"
+
+
+class Ordered:
+    """A cell that keeps what it was asked for, and answers as an honest one."""
+
+    def __init__(self, *answers: JobRecord) -> None:
+        self.answers = list(answers)
+        self.orders: list[dict[str, Any]] = []
+        self.read: list[bytes] = []
+        self.closed = False
+
+    def run(self, kind: str, **order: Any) -> JobRecord:
+        self.orders.append({"kind": kind, **order})
+        readable = order["blobs"]["files" if kind == "vectors" else "inputs"]
+        self.read.append(os.pread(readable, 1 << 16, 0))
+        if kind == "vectors":
+            os.pwrite(order["blobs"]["inputs"], b"i" * 64, 0)
+            os.pwrite(order["blobs"]["expected"], b"EXPECTED" * 8, 0)
+        return self.answers.pop(0)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@contextmanager
+def a_stage(
+    tmp_path: Path, cell: Ordered, spend: Callable[[Contract, str], int] = lambda _contract, _digest: 1
+) -> Iterator[stage.Stage]:
+    home = tmp_path / "heldout"
+    home.mkdir(mode=0o700)
+    contract = naming(place.add(home, MODEL, sets(tmp_path / "mine")))
+    comparer = SimpleNamespace(compare=lambda task, _files, **_more: Statistics(outputs=[]))
+    tools = SimpleNamespace(temporary=tmp_path, cells=SimpleNamespace(apart=lambda: cell), comparer=comparer)
+    hold = SimpleNamespace(check=lambda: None, kill_due=lambda: False)
+    rules = Rules(Policy(), "a" * 64, Profile(), "b" * 64, tmp_path)
+    facts: dict[str, Facts] = {"model.onnx": world.facts()}
+    bundle = stage.Bundle("s-1/bundle", world.a_manifest(), world.sealed(), facts, 0.01)
+    agreed = stage.Agreed(contract, "c" * 64, stage.Keeper(home, spend))
+    yield stage.Stage(rules, cast("Any", tools), cast("Any", hold), bundle, agreed)
+
+
+def flawless(tmp_path: Path) -> tuple[HeldOut, Ordered]:
+    cell = Ordered(own.decoded(), own.a_run())
+    with a_stage(tmp_path, cell) as made:
+        return made.run(), cell
+
+
+def test_the_job_that_decodes_is_given_no_file_and_no_word_of_the_bundle(tmp_path: Path) -> None:
+    _, cell = flawless(tmp_path)
+    order = cell.orders[0]
+    assert (order["kind"], order["files"], order["model"], order["profile"]) == ("vectors", {}, "", None)
+    assert order["spec"]["types"]["main"]["inputs"] == [{"name": "features", "kind": "tensor", "dtype": "float32"}]
+    assert sorted(order["blobs"]) == ["expected", "files", "inputs"]
+    assert b"expected of zebra_0" in cell.read[0]
+
+
+def test_the_run_is_given_inputs_alone_and_no_name_of_a_set(tmp_path: Path) -> None:
+    held, cell = flawless(tmp_path)
+    order = cell.orders[1]
+    assert (order["kind"], order["variant"], sorted(order["blobs"])) == ("run", "heldout", ["inputs", "outputs"])
+    assert list(order["files"].values()) == ["s-1/bundle/model.onnx"]
+    assert [one["name"] for one in order["spec"]["sets"]] == ["heldout-0", "heldout-1"]
+    assert (order["spec"]["probes"], order["spec"]["repeats"]) == (False, 1)
+    assert "zebra" not in repr(order)
+    assert "expected" not in repr(order["spec"])
+    assert b"EXPECTED" not in cell.read[1]
+    assert held.names == own.NAMES
+    assert cell.closed
+
+
+def test_a_run_and_its_second_try_fit_into_the_stage(tmp_path: Path) -> None:
+    _, cell = flawless(tmp_path)
+    limits = cell.orders[1]["limits"]
+    usual = job_limits("run", LimitsTable())
+    seconds = Policy().heldout.seconds
+    assert 2 * limits.wall_seconds <= 0.8 * seconds
+    assert limits.inner.cpu_seconds <= limits.wall_seconds + 1
+    assert limits.inner.output_bytes == 2 * 24 + stage.SPARE_OUTPUT < usual.inner.output_bytes
+
+
+def test_without_a_count_nothing_is_started(tmp_path: Path) -> None:
+    cell = Ordered()
+    with a_stage(tmp_path, cell, lambda _contract, _digest: 0) as made:
+        assert made.run().status == "spent"
+    assert cell.orders == []
+
+
+def test_the_count_comes_before_the_first_job(tmp_path: Path) -> None:
+    cell = Ordered(own.decoded(), own.a_run())
+    asked: list[int] = []
+    with a_stage(tmp_path, cell, lambda _contract, _digest: asked.append(len(cell.orders)) or 7) as made:
+        assert made.run().number == 7
+    assert asked == [0]
+
+
+def test_sets_that_are_refused_cost_no_evaluation(tmp_path: Path) -> None:
+    asked: list[int] = []
+    with a_stage(tmp_path, Ordered(), lambda _contract, _digest: asked.append(1) or 1) as made:
+        (made.agreed.keeper.home / "mosaic").chmod(0o777) if made.agreed.keeper else None
+        found = made.run()
+    assert (found.status, asked) == ("refused", [])
+    assert "can be written by its group" in found.reason
+
+
+@pytest.mark.parametrize(
+    ("seconds", "known", "length"),
+    [(5.0, 0.0, 5.0), (5.0, 0.99, 5.0), (5.0, 1.01, 10.0), (0.5, 3.0, 15.0), (5.0, 10.0, 50.0)],
+)
+def test_the_time_is_a_multiple_that_the_team_could_compute(seconds: float, known: float, length: float) -> None:
+    assert stage.allotted(seconds, known) == pytest.approx(length)
+
+
+def test_what_is_known_is_loading_and_goldens_of_the_main_run_and_never_more_than_it_took() -> None:
+    def case(name: str, wall_ms: float) -> Case:
+        return Case(set=name, repeat=0, wall_ms=wall_ms)
+
+    cases = [case("test_data_set_0", 30.0), case("probe:zeros", 900.0)]
+    main = world.run(cases=cases, wall_s=2.0, done=Done(phases_ms={"hash": 18.0}))  # loads in 2 ms
+    assert stage.known_seconds([main]) == pytest.approx(0.05)
+    assert stage.known_seconds([main, world.unoptimised(wall_s=9.0), own.a_run(wall_s=9.0)]) == pytest.approx(0.05)
+    boasting = world.run(cases=[case("test_data_set_0", 1e9)], wall_s=2.0)
+    assert stage.known_seconds([boasting]) == 2.0
+    modest = world.run(cases=[case("test_data_set_0", -1e9)], wall_s=2.0)
+    assert stage.known_seconds([modest]) == 0.0
+
+
+@pytest.mark.parametrize(("spent", "end"), [(0.0, 5.0), (4.9, 5.0), (5.1, 10.0), (12.0, 15.0)])
+def test_whatever_a_run_took_the_stage_ends_at_a_multiple(
+    spent: float, end: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [100.0]
+    monkeypatch.setattr(stage.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(stage.time, "sleep", lambda seconds: clock.__setitem__(0, clock[0] + seconds))
+    with a_stage(tmp_path, Ordered()) as made:
+        made.started = 100.0
+        clock[0] += spent
+        made.fill()
+    assert clock[0] - 100.0 == pytest.approx(end)
