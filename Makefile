@@ -67,6 +67,7 @@ bench: setup  ## drop to promoted beside a cold python; the cell: cost of a job,
 	$(PY) -m bench.content
 	$(PY) -m bench.loader
 	$(PY) -m bench.inspection
+	$(PY) -m bench.compare
 
 bench-heldout: setup  ## what a team learns of a held-out value from a model whose memory follows an input (minutes)
 	$(PY) -m bench.heldout

@@ -41,7 +41,6 @@ from acceptd.release.opened import Verified
 from acceptd.release.receipt import Receipt, make_receipt, tensor_digest
 from acceptd.runtime import cpu
 
-SUM_TOLERANCE: Final = Fraction(1, 10_000)
 _RUNTIME_NAMES: Final = {"float32": "float", "float64": "double"}
 
 
@@ -314,7 +313,7 @@ def check_output(spec: Spec, value: Any, dims: Mapping[str, tuple[int, int]], bo
     """Raise InvalidOutputError where one output breaks the accepted interface.
 
     Every floating output is finite. ``kind = "probabilities"``: each element in [0, 1] exactly, each row
-    (last axis, of two or more) within 1e-4 of 1, beside the rounding that its dtype cannot avoid.
+    (last axis, of two or more) within ``sum_error`` of 1, beside the rounding that its dtype cannot avoid.
     """
     numpy = _numpy()
     if spec.type != "tensor":
@@ -345,11 +344,12 @@ def _check_sums(spec: Spec, value: Any) -> None:
     sums = rows.sum(axis=1, dtype=numpy.float64)
     unit = Fraction(float(numpy.finfo(value.dtype).eps)) / 2
     # Rounding each element to its dtype moves a row's sum by at most unit x sum; only close calls are exact.
-    for row in numpy.flatnonzero(numpy.abs(sums - 1.0) > 0.9999e-4):
+    tolerance = Fraction(repr(spec.sum_error))  # the decimal that was declared, exactly
+    for row in numpy.flatnonzero(numpy.abs(sums - 1.0) > 0.9999 * spec.sum_error):
         exact = sum(map(Fraction, rows[row].tolist()), Fraction())
-        if abs(exact - 1) > SUM_TOLERANCE + unit * exact:
+        if abs(exact - 1) > tolerance + unit * exact:
             raise InvalidOutputError(
-                f"row {int(row)} of {spec.name!r} sums to {float(exact):.9g}, not 1 within 1e-4"
+                f"row {int(row)} of {spec.name!r} sums to {float(exact):.9g}, not 1 within {spec.sum_error:g}"
             )
 
 

@@ -52,11 +52,13 @@ class Part:
 
 @dataclass
 class _Block:
-    """Some images at once: coordinates as corners, scores and classes, [images, boxes, …] on both sides."""
+    """Some images at once: corners [4, images, boxes], scores and classes [images, boxes, …], on both sides."""
 
     boxes: tuple[Array, Array]
     scores: tuple[Array, Array] | None
     classes: tuple[Array, Array] | None
+    iou: Array | None = None
+    """By position, [images, boxes], where it is known."""
 
 
 class Matched(Rows):
@@ -129,37 +131,37 @@ class Matched(Rows):
             return left, right
 
         left, right = (
-            corners(one[:, self._corners], self._form).reshape(images, n, 4)
+            corners(one[:, self._corners], self._form).reshape(4, images, n)
             for one, n in zip(raw, counts, strict=True)
         )
         block = _Block((left, right), column("score", scores), column("class", classes))
         with quiet():
             paired = self._paired(block, images, column("image", None))
             self._count(block, paired, start, counts)
-        rows = paired[0] + start * counts[0]
-        flat = (rows[:, None] * self._columns + self._compared).reshape(-1)
-        sides = [one[:, self._compared][index].reshape(-1) for one, index in zip(raw, paired, strict=True)]
-        boxes.tally.add(sides[0], sides[1], boxes.refs[0].shape, 0, self._prefix, flat)
-        for part, values in ((scores, block.scores), (classes, block.classes)):
-            if part is not None and values is not None:
-                flat = (rows[:, None] * part.width + np.arange(part.width)).reshape(-1)
-                one, other = (
-                    side.reshape(-1, part.width)[index].reshape(-1)
-                    for side, index in zip(values, paired, strict=True)
-                )
-                part.tally.add(one, other, part.refs[0].shape, 0, self._prefix, flat)
+        for part, values in ((boxes, raw), (scores, block.scores), (classes, block.classes)):
+            if part is None or values is None:
+                continue
+            columns = self._compared if part is boxes else np.arange(part.width)
+            one, other = (side.reshape(-1, part.width) for side in values)
+            begin, flat = start * counts[0] * part.width, None
+            if not _straight(paired, counts) or columns.size < part.width:
+                rows = paired[0] + start * counts[0]
+                begin, flat = 0, (rows[:, None] * part.width + columns).reshape(-1)
+                one, other = one[paired[0]][:, columns], other[paired[1]][:, columns]
+            part.tally.add(one.reshape(-1), other.reshape(-1), part.refs[0].shape, begin, self._prefix, flat)
 
     def _paired(self, block: _Block, images: int, owner: tuple[Array, Array] | None) -> Index:
         """Return rows that belong together, over all images of the block."""
         left, right = block.boxes
-        counts = left.shape[1], right.shape[1]
+        counts = left.shape[2], right.shape[2]
         fine: Array = np.zeros(images, np.bool_)
         if counts[0] == counts[1]:  # one order on both sides is the usual case, and needs no table
-            alike: Array = np.atleast_2d(overlap(left, right) >= max(self._least, 1e-9))
+            block.iou = overlap(left, right)
+            alike = np.greater_equal(block.iou, max(self._least, 1e-9))
             for pair in (block.classes, owner):
                 if pair is not None:
-                    alike = np.atleast_2d(alike & (pair[0] == pair[1]).all(axis=-1))
-            fine = np.atleast_1d(alike.all(axis=1))
+                    alike &= (pair[0] == pair[1]).all(axis=-1)
+            fine = np.logical_and.reduce(alike, axis=1)
         if fine.all():
             every = np.arange(images * counts[0])
             return every, every
@@ -178,8 +180,8 @@ class Matched(Rows):
         return np.concatenate([one for one, _ in found]), np.concatenate([other for _, other in found])
 
     def _matched(self, block: _Block, image: int, owner: tuple[Array, Array] | None) -> Index:
-        left, right = (side[image] for side in block.boxes)
-        iou = overlap(left[:, None], right[None])
+        left, right = (side[:, image] for side in block.boxes)
+        iou = overlap(left[:, :, None], right[:, None])
         alike = np.ones(iou.shape, np.bool_)
         if block.classes is not None:
             one, other = (side[image] for side in block.classes)
@@ -202,7 +204,7 @@ class Matched(Rows):
 
     def _count(self, block: _Block, paired: Index, start: int, counts: tuple[int, int]) -> None:
         one = paired[0]
-        images = block.boxes[0].shape[0]
+        images = block.boxes[0].shape[1]
         self.expected += images * counts[0]
         self.got += images * counts[1]
         self._larger += images * max(counts)
@@ -214,10 +216,13 @@ class Matched(Rows):
         if not one.size:
             return
         first = one + start * counts[0]
-        boxes = [side.reshape(-1, 4)[index] for side, index in zip(block.boxes, paired, strict=True)]
-        iou = overlap(boxes[0], boxes[1])
+        sides = [side.reshape(4, -1) for side in block.boxes]
+        straight = _straight(paired, counts)
+        boxes = sides if straight else [one[:, at] for one, at in zip(sides, paired, strict=True)]
+        known = block.iou if straight else None
+        iou = overlap(boxes[0], boxes[1]) if known is None else known.reshape(-1)
         at = int(iou.argmin())
-        told = [", ".join(f"{value:.6g}" for value in side[at]) for side in boxes]
+        told = [", ".join(f"{value:.6g}" for value in side[:, at]) for side in boxes]
         self._iou.offer(-float(iou[at]), lambda: self.place(int(first[at]), told))
         if block.classes is not None:
             sides = [
@@ -264,6 +269,11 @@ class Matched(Rows):
                 by_position=self._by_position,
             )
         }
+
+
+def _straight(paired: Index, counts: tuple[int, int]) -> bool:
+    """Say whether every box belongs to the one at its own place."""
+    return paired[0] is paired[1] and counts[0] == counts[1]
 
 
 def _short(row: Array) -> str:

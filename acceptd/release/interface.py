@@ -25,6 +25,11 @@ INTEGER_BITS: Final = {f"{sign}int{bits}": (bits, sign == "") for bits in (8, 16
 SUPPORTED: Final = frozenset({*FLOAT_MAX, *INTEGER_BITS, "bool", "string"})
 """Types that the Python API of onnxruntime takes and gives as plain arrays."""
 
+COARSE: Final = frozenset({"dynamic", "static", "mixed"})
+"""Ways to quantise that round activations, and with them the rows of a Softmax."""
+MOST_SUM_ERROR: Final = 0.02
+"""No row of probabilities may be further from a sum of 1, whatever was declared."""
+
 Bound = dict[str, int]
 """Sizes of named dimensions in one call: the same name means the same size everywhere."""
 
@@ -42,6 +47,8 @@ class Spec:
     optional: bool = False
     kind: str = "values"
     labels: tuple[str, ...] = ()
+    sum_error: float = 1e-4
+    """Probabilities: how far a row's sum may be from 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +64,27 @@ def interface(manifest: Mapping[str, Any], model: Mapping[str, Any]) -> Interfac
     """Return the interface of one model of a signed manifest; raise MalformedError where it is none."""
     try:
         dims = {name: (int(d["min"]), int(d["max"])) for name, d in dict(manifest.get("dims") or {}).items()}
-        return Interface(_specs(model["inputs"]), _specs(model["outputs"]), dims)
+        coarse = dict(model.get("quantization") or manifest.get("quantization") or {}).get("method") in COARSE
+        return Interface(_specs(model["inputs"]), _specs(model["outputs"], coarse=coarse), dims)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise MalformedError(f"the release's manifest has no usable interface: {error!r}") from error
 
 
-def _specs(rows: Sequence[Mapping[str, Any]]) -> tuple[Spec, ...]:
+def _sum_error(row: Mapping[str, Any], *, coarse: bool) -> float:
+    """Return the tolerance of a row's sum as the judge takes it (docs/parity.md), by what the manifest declares.
+
+    The acceptor's own limits were kept on every golden and probe; here only :data:`MOST_SUM_ERROR` bounds it.
+    """
+    tolerance = dict(row.get("tolerance") or {})
+    declared = dict(tolerance.get("limits") or {}).get("max_sum_error")
+    if declared is not None:
+        return min(max(float(declared), 0.0), MOST_SUM_ERROR)
+    if coarse:
+        return MOST_SUM_ERROR
+    return min(max(1e-4, float(tolerance.get("atol") or 0.0)), MOST_SUM_ERROR)
+
+
+def _specs(rows: Sequence[Mapping[str, Any]], *, coarse: bool = False) -> tuple[Spec, ...]:
     return tuple(
         Spec(
             name=str(row["name"]),
@@ -73,6 +95,7 @@ def _specs(rows: Sequence[Mapping[str, Any]]) -> tuple[Spec, ...]:
             optional=bool(row.get("optional", False)),
             kind=str(row.get("kind") or "values"),
             labels=tuple(row.get("labels") or ()),
+            sum_error=_sum_error(row, coarse=coarse),
         )
         for row in rows
     )

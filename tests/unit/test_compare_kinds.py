@@ -12,6 +12,7 @@ import pytest
 
 from acceptd.compare import audio as audio_module
 from acceptd.compare import boxes as boxes_module
+from acceptd.compare import matching
 from acceptd.compare import values as values_module
 from acceptd.compare.matching import overlap
 from acceptd.kind_facts import CLASSES
@@ -330,7 +331,7 @@ def test_boxes_of_different_images_never_match(world: Values) -> None:
 
 
 def test_overlap_is_safe_for_boxes_that_are_none() -> None:
-    box = np.array([0, 0, 1, 1.0])
+    box = np.array([[0], [0], [1], [1.0]])
     for other, iou in (
         ([0, 0, 1, 1], 1.0),
         ([0.5, 0, 1.5, 1], 1 / 3),
@@ -339,10 +340,28 @@ def test_overlap_is_safe_for_boxes_that_are_none() -> None:
         ([-math.inf, -math.inf, math.inf, math.inf], 0.0),
     ):
         with np.errstate(all="ignore"):
-            assert overlap(box, np.array(other)) == pytest.approx(iou), other
-    flat = np.array([3.0, 3, 3, 3])
+            assert overlap(box, np.array(other, np.float64)[:, None])[0] == pytest.approx(iou), other
+    flat = np.full((4, 1), 3.0)
     with np.errstate(all="ignore"):
-        assert (float(overlap(flat, flat)), float(overlap(flat, flat + 1))) == (1.0, 0.0)
+        assert (float(overlap(flat, flat)[0]), float(overlap(flat, flat + 1)[0])) == (1.0, 0.0)
+
+
+@pytest.mark.parametrize("levels", [3, 1000])
+def test_the_short_way_to_a_matching_gives_what_the_greedy_one_gives(
+    levels: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    random = np.random.default_rng(levels)
+    taken = 0
+    for _ in range(200):
+        iou = random.integers(0, levels, (4, 4)) / levels  # few levels: full of ties
+        alike, apart = random.random((4, 4)) > 0.1, random.integers(0, 3, (4, 4)).astype(float)
+        quick = matching.match(iou, alike, apart, 0.25)
+        taken += matching._mutual(np.where(alike & (iou >= 0.25), iou, 0.0)) is not None
+        with monkeypatch.context() as patched:
+            patched.setattr(matching, "_mutual", lambda table: None)
+            slow = matching.match(iou, alike, apart, 0.25)
+        assert [one.tolist() for one in quick] == [one.tolist() for one in slow]
+    assert taken or levels == 3  # a permutation without a tie is rare there
 
 
 # -- sequence

@@ -9,7 +9,7 @@ import pytest
 
 from acceptd.errors import InvalidOutputError
 from acceptd.loader_session import check_output
-from acceptd.release.interface import Spec
+from acceptd.release.interface import Spec, interface
 
 pytestmark = pytest.mark.unit
 
@@ -128,3 +128,28 @@ def test_nan_inside_sequences_and_maps(value: Any) -> None:
     check_output(spec, [{"a": 1.0}, np.array([1.0])], {}, {})
     with pytest.raises(InvalidOutputError):
         check_output(spec, value, {}, {})
+
+
+@pytest.mark.parametrize(
+    ("tolerance", "method", "sum_error"),
+    [
+        (None, None, 1e-4),
+        ({"atol": 1e-6, "rtol": 0.0}, None, 1e-4),
+        ({"atol": 5e-3, "rtol": 0.0}, None, 5e-3),
+        ({"atol": 9.0, "rtol": 0.0}, None, 0.02),
+        (None, "static", 0.02),
+        (None, "weight-only", 1e-4),
+        ({"limits": {"max_sum_error": 2e-4}}, "static", 2e-4),
+        ({"limits": {"max_sum_error": 1.0}}, None, 0.02),
+    ],
+)
+def test_the_sum_keeps_what_the_release_declares_and_never_more_than_a_fiftieth(
+    tolerance: Any, method: str | None, sum_error: float
+) -> None:
+    output = {"name": "p", "dtype": "float64", "kind": "probabilities", "tolerance": tolerance}
+    table = {"inputs": [], "outputs": [output], "quantization": {"method": method} if method else None}
+    (spec,) = interface({"dims": {}}, table).outputs
+    assert spec.sum_error == sum_error
+    check_output(spec, np.array([[0.5, 0.5 + sum_error]]), {}, {})
+    with pytest.raises(InvalidOutputError, match=f"not 1 within {sum_error:g}"):
+        check_output(spec, np.array([[0.5, 0.5 + sum_error * 1.001]]), {}, {})
