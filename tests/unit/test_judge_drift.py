@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from acceptd.evidence import Facts, Submission
+from acceptd.judge.schema import schema
 from acceptd.judge.verdict import pre_run
 from acceptd.policy.contract import Contract
 from acceptd.policy.manifest import Manifest
@@ -300,3 +302,28 @@ def test_the_runtime_has_the_last_word_on_the_interface() -> None:
     wrong = schema.model_copy(update={"outputs": [world.value("probabilities", 3, dtype="float64")]})
     judged = world.verdict(world.submission([world.run(schema_=wrong)]))
     assert world.codes(judged, "reject") == ["schema/runtime-disagrees"]
+
+
+def test_a_second_model_of_the_bundle_is_held_against_its_own_contract() -> None:
+    def two(document: dict[str, Any]) -> None:
+        second = copy.deepcopy(model(document))
+        second["name"], second["file"] = "second", "second.onnx"
+        for one in second.get("outputs", []):
+            one["name"] = "scores"
+        second["vectors"] = []
+        document["models"].append(second)
+
+    def drifted(document: dict[str, Any]) -> None:
+        two(document)
+        document["models"][1]["inputs"][0]["dtype"] = "float16"
+
+    def agreed(document: dict[str, Any]) -> None:
+        two(document)
+        document["models"][1].pop("file")
+        document["models"][1].pop("vectors")
+        document["models"][1]["outputs"][0].pop("tolerance", None)
+
+    contract = world.a_contract(agreed)
+    assert [one.code for one in schema(world.a_manifest(two), contract, {}) if one.severity == "reject"] == []
+    (found,) = [one for one in schema(world.a_manifest(drifted), contract, {}) if one.severity == "reject"]
+    assert (found.code, found.where.startswith("models.second")) == ("schema/dtype-changed", True)
