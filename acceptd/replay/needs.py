@@ -14,10 +14,10 @@ from acceptd.policy.contract import Contract
 from acceptd.policy.policy import LimitsTable, Policy
 
 JUDGED: Final = (
-    "name", "profile", "profiles", "optional_profiles", "required_walls", "manifest", "vectors", "operators",
-    "opsets", "parity", "contracts", "export", "licenses", "release.automatic", "release.channel_valid_seconds",
-    "severity", "evidence", "performance.least_samples", "performance.busy_pressure", "performance.busy_steal",
-    "placement.cpu_operators", "reference.required",
+    "name", "profile", "profiles", "optional_profiles", "required_walls", "manifest", "vectors.required",
+    "vectors.require_origin", "operators", "opsets", "parity", "contracts", "export", "licenses",
+    "release.automatic", "release.channel_valid_seconds", "severity", "evidence", "performance.least_samples",
+    "performance.busy_pressure", "performance.busy_steal", "placement.cpu_operators", "reference.required",
 )  # fmt: skip
 """Keys, or tables, that only the judge reads. What is not here decides what is run."""
 
