@@ -108,6 +108,7 @@ def measure(seconds: float, rounds: int) -> None:
     waited: dict[float, list[float]] = {value: [] for value in VALUES}
     peaks: dict[float, list[float]] = {value: [] for value in VALUES}
     after: dict[float, list[float]] = {value: [] for value in VALUES}
+    stages: dict[float, list[float]] = {value: [] for value in VALUES}
     with tempfile.TemporaryDirectory(prefix="acceptd-bench-") as name, world(Path(name)) as made:
         gate = Gate(made, seconds)
         gate.force(VALUES[0])
@@ -125,13 +126,16 @@ def measure(seconds: float, rounds: int) -> None:
             job = whole["heldout"]["jobs"][-1]
             waited[value].append(spent)
             after[value].append(spent - told)
+            stages[value].append(whole["timings_ms"]["heldout"] / 1000)
             peaks[value].append((job["peak_memory_bytes"] - job["baseline_memory_bytes"]) / (1 << 20))
     print(f"{rounds} rounds, heldout.seconds = {seconds:g}")
-    print("value   reviewer: peak MiB       team: s to the verdict   less the stages that it is told")
+    print("value   reviewer: peak MiB, stage s          team: s to the verdict   less the stages it is told")
     for value in VALUES:
-        rows = (peaks[value], waited[value], after[value])
+        rows = (peaks[value], stages[value], waited[value], after[value])
         cells = [f"{statistics.mean(row):8.3f} ± {statistics.pstdev(row):.3f}" for row in rows]
         print(f"{value:5}   " + "      ".join(cells))
+    for value in VALUES:
+        print(f"{value:5}   stage, s: " + " ".join(f"{seconds:.2f}" for seconds in stages[value]))
 
 
 if __name__ == "__main__":
