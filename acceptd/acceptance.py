@@ -16,8 +16,8 @@ from typing import Any, Literal
 
 from acceptd.cell.blobs import Blob, closing_blob, lent
 from acceptd.cell.limits import JobLimits, job_limits
-from acceptd.compare import pairing, pairing_prior
-from acceptd.compare.golden import with_goldens
+from acceptd.compare import pairing
+from acceptd.compare.whole import whole_task
 from acceptd.errors import CellUnavailableError, InternalError, SealError
 from acceptd.evidence import (
     Facts,
@@ -338,12 +338,9 @@ class Acceptance:
         self, rules: Rules, shared: _Shared, outputs: dict[tuple[str, str], Blob]
     ) -> tuple[Statistics | None, dict[str, KeptFile]]:
         own = [job for job in self.jobs if job.profile in {"", rules.profile.name}]
-        task = pairing.pair(shared.manifest, self.contract, rules.policy, shared.vectors, own)
-        task = with_goldens(task, shared.manifest, shared.vectors, own, shared.taken.sets)
-        released = pairing_prior.pairs(
-            shared.manifest, self.contract, rules.policy, shared.vectors, own, self.prior
+        task = whole_task(
+            shared.manifest, self.contract, rules.policy, shared.vectors, own, shared.taken.sets, self.prior
         )
-        task = task.model_copy(update={"pairs": [*task.pairs, *released]})
         named = {pairing.EXPECTED: shared.expected.reader(), pairing.INPUTS: shared.inputs.reader()}
         named |= {pairing.outputs_key(model, variant): blob.reader() for (model, variant), blob in outputs.items()}
         with lent(named) as files:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from acceptd.compare import pairing
 from acceptd.compare.task import CompareTask
+from acceptd.compare.whole import files_of, whole_task
 from acceptd.evidence import KeptFile, Statistics, Submission
 from acceptd.heldout import pairs
 from acceptd.judge.finding import Finding, Judgement
+from acceptd.judge.inventory import take
 from acceptd.judge.profiles import Target, judge_all
 from acceptd.policy.policy import Policy
 from acceptd.record.canonical import canonical, digest, plain
@@ -141,9 +142,7 @@ def _compared(stored: Stored, policy: Policy, targets: Sequence[Target], compare
         tasks = [_task(stored, rules.under(name), view) for rules in (stored.policy, policy)]
         if tasks[0] == tasks[1]:
             continue
-        # No policy changes what was measured of golden inputs and of answers on labelled rows.
-        same = {"inputs": view.statistics.inputs, "quality": view.statistics.quality}
-        statistics = _again(tasks[1], view.kept, compare).model_copy(update=same)
+        statistics = _again(tasks[1], view.kept, compare)
         submission = submission.with_statistics(name, statistics)
     return _held_out(stored, policy, submission, compare)
 
@@ -168,7 +167,7 @@ def _held_out(stored: Stored, policy: Policy, submission: Submission, compare: C
 
 
 def _again(task: CompareTask, kept: Mapping[str, KeptFile], compare: Compare) -> Statistics:
-    needed = set(_files(task))
+    needed = set(files_of(task))
     if not needed <= kept.keys():
         raise RerunError("what is compared changed, and the outputs of this submission were not kept")
     statistics = compare(task, {key: kept[key] for key in sorted(needed)})
@@ -179,19 +178,10 @@ def _again(task: CompareTask, kept: Mapping[str, KeptFile], compare: Compare) ->
 
 def _task(stored: Stored, policy: Policy, view: Submission) -> CompareTask:
     assert stored.manifest is not None
+    assert view.sealed is not None
     vectors = next((job.vectors for job in view.jobs if job.vectors is not None), None)
-    return pairing.pair(stored.manifest, stored.contract, policy, vectors, view.jobs)
-
-
-def _files(task: CompareTask) -> Iterator[str]:
-    for pair in task.pairs:
-        yield pair.expected.file
-        if pair.got is not None:
-            yield pair.got.file
-    for group in task.groups:
-        for sample in group.samples:
-            yield sample.output.file
-            yield from (one.file for one in sample.inputs or ())
+    sets = take(view.sealed, stored.manifest).sets
+    return whole_task(stored.manifest, stored.contract, policy, vectors, view.jobs, sets, view.prior)
 
 
 def _whole(before: Judgement, after: Judgement) -> None:

@@ -18,9 +18,12 @@ JUDGED: Final = (
     "vectors.require_origin", "operators", "opsets", "parity", "contracts", "export", "licenses",
     "release.automatic", "release.channel_valid_seconds", "severity", "evidence", "performance.least_samples",
     "performance.busy_pressure", "performance.busy_steal", "placement.cpu_operators", "reference.required",
+    "reference.default", "reference.probabilities", "reference.logits",
 )  # fmt: skip
 """Keys, or tables, that only the judge reads. What is not here decides what is run."""
 
+_BESIDE: Final = frozenset({"regression.enabled", "regression.timing_rounds"})
+"""Whether and how the current release was run; the other keys of its table are limits."""
 _UNKNOWN: Final = float("inf")
 _INSPECTED: Final = ("manifest", "inspect", "vectors", "unpack")
 
@@ -42,6 +45,8 @@ def reasons(old: Policy, new: Policy, submission: Submission, contract: Contract
             continue
         if key.startswith("heldout.") and submission.heldout is None:
             continue  # nothing was held out, or it did not come so far: then the stage is missing
+        if key.startswith("regression.") and (key not in _BESIDE or not _beside(submission)):
+            continue
         if key.startswith("performance.") and not timed:
             continue  # what was timed is told, and nothing is judged by it
         yield f"{key} changed: it decides what is run or compared"
@@ -57,6 +62,10 @@ def reasons(old: Policy, new: Policy, submission: Submission, contract: Contract
         elif after < before and submission.sealed is not None and (used := _used(key, submission, new)) > after:
             much = "" if used == _UNKNOWN else f": {used:g} were used, {after} are allowed"
             yield f"limits.{key} was lowered{much}"
+
+
+def _beside(submission: Submission) -> bool:
+    return submission.prior is not None and submission.prior.status == "found"
 
 
 def _flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
