@@ -292,9 +292,7 @@ class Lifecycle:
 
     def _rules_blobs(self, rules: Rules, outcome: Outcome) -> list[bytes]:
         """Return the text of each rule that is not kept yet: an entry names them by digest alone."""
-        return [
-            content for digest, content in rules_content(rules, outcome.contract) if digest not in self.kept_rules
-        ]
+        return list(rules_content(rules, outcome.contract, outcome.contract_digest, self.kept_rules))
 
     def _first_used(self, rules: Rules, outcome: Outcome) -> list[tuple[str, str, str]]:
         """Return (type, name, digest) of each rule that no entry names yet: entered before the verdict by it."""

@@ -6,9 +6,8 @@ there, or is not what today's schemas know, makes the submission not replayable,
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -128,15 +127,23 @@ class Shelf:
         return self._reduced[digest]
 
 
-def rules_content(rules: Rules, contract: Contract | None) -> Iterator[tuple[str, bytes]]:
-    """Yield digest and text of each rule that a submission is judged with, as :class:`Shelf` finds them again."""
-    tables = [rules.policy, *(target.profile for target in rules.targets), *([contract] if contract else [])]
-    for table in tables:
-        text = rfc8785.dumps(table.model_dump(mode="json", by_alias=True))
-        yield hashlib.sha256(text).hexdigest(), text
+def rules_content(
+    rules: Rules, contract: Contract | None, contract_digest: str, known: Collection[str]
+) -> Iterator[bytes]:
+    """Yield the text of each rule that a submission is judged with and whose digest is not ``known``.
+
+    :class:`Shelf` finds them again by that digest.
+    """
+    tables: list[tuple[str, BaseModel]] = [(rules.policy_digest, rules.policy)]
+    tables += [(target.digest, target.profile) for target in rules.targets]
+    if contract is not None:
+        tables.append((contract_digest, contract))
+    for digest, table in tables:
+        if digest not in known:
+            yield rfc8785.dumps(table.model_dump(mode="json", by_alias=True))
     for target in rules.targets:
-        if target.source:
-            yield hashlib.sha256(target.source).hexdigest(), target.source
+        if target.profile.reduced_build is not None and target.profile.reduced_build.sha256 not in known:
+            yield target.source
 
 
 def _profiles(body: Mapping[str, Any]) -> list[Mapping[str, Any]]:
