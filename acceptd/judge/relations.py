@@ -89,8 +89,6 @@ def _relation(row: OutputStats, facts: Facts | None) -> Finding:
         "index": row.worst_index[:16],
         "first": row.worst_expected,
         "second": row.worst_got,
-        "top_class_changes": row.top1_mismatches,
-        "rows": row.top1_total,
     }
     finding = make(_CODES[row.against], "compare", where, message, shows)
     quantised = facts is not None and facts.quantisation is not None and facts.quantisation.method in _ROUNDED
