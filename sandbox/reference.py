@@ -173,6 +173,8 @@ def preload() -> None:
     """
     from onnx.reference.ops import aionnx_preview, aionnx_preview_training, aionnxml, experimental
 
+    for name in ("char", "fft", "linalg", "strings"):
+        getattr(np, name)  # numpy imports these when they are first named
     for domain, operator in ((aionnx_preview, ""), (aionnx_preview_training, "Adam"), (aionnxml, "Scaler")):
         with contextlib.suppress(NotImplementedError, ValueError):
             domain.load_op(domain.__name__, operator, None)

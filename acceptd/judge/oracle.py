@@ -163,7 +163,9 @@ def _reason(record: JobRecord | None, owed: set[str], compared: set[str]) -> str
     raised = next((case.error for case in record.cases if case.error), "")
     if raised:
         return raised
-    return "" if owed <= compared else "some inputs are beyond the budget, or came out with another type or shape"
+    if owed <= compared:
+        return ""
+    return "some inputs are beyond the budget, or have no output of one type and shape on both sides"
 
 
 def _output(output: OutputSpec, rows: Sequence[OutputStats]) -> OutputProof:

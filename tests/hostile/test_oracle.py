@@ -129,6 +129,29 @@ def test_an_honest_function_of_its_own_domain_is_proved_on_every_draw(
     assert all(row["comparable"] and row["max_abs"] == 0 for row in rows)
 
 
+@pytest.mark.parametrize("name", ["DFT", "StringConcat"])
+def test_what_numpy_imports_late_is_there_in_a_job(name: str, place: Desk, tmp_path: Path) -> None:
+    if name == "DFT":
+        kind, shape, x = "float32", [1, 4, 1], np.array([[[1], [0], [0], [0]]], np.float32)
+        node, answer = helper.make_node("DFT", ["x"], ["y"]), np.array([[[1, 0]] * 4], np.float32)
+    else:
+        kind, shape, x = "string", [1, 2], np.array([["a", "b"]], object)
+        node, answer = helper.make_node("StringConcat", ["x", "x"], ["y"]), np.array([["aa", "bb"]], object)
+    number = helper.np_dtype_to_tensor_dtype(x.dtype)
+    ports = [helper.make_tensor_value_info("x", number, shape)]
+    results = [helper.make_tensor_value_info("y", number, list(answer.shape))]
+    graph = helper.make_graph([node], "graph", ports, results)
+    raw = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=8).SerializeToString()
+    table = {
+        "inputs": [{"name": "x", "dtype": kind, "shape": shape}],
+        "outputs": [{"name": "y", "dtype": kind, "shape": list(answer.shape)}],
+    }
+    report = check(place, write_model(tmp_path / "b", raw, [({"x": x}, {"y": answer})], **table))
+    assert report["verdict"] == "accepted", report["findings"]
+    (row,) = [row for row in report["parity"] if row["against"] == "reference"]
+    assert (row["comparable"], row["exceeding"]) == (True, 0)
+
+
 def test_a_model_that_the_evaluator_cannot_evaluate_is_accepted_and_it_is_told(
     place: Desk, tmp_path: Path
 ) -> None:
