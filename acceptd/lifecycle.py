@@ -366,6 +366,9 @@ class Lifecycle:
 
     def _clean(self, row: Row) -> None:
         self._discard(row)
+        if row.data.get("verdict") == "held":  # a person may still approve it: its bytes are kept
+            with contextlib.suppress(FileNotFoundError):
+                (self.paths.sealed / row.id).rename(self.paths.quarantine / row.id)
         left = files.remove_tree(self.paths.sealed, row.id)
         if left:
             log.warning("left behind", places=left[:3])

@@ -79,7 +79,10 @@ def entry_body(team: str, name: str, rules: Rules, outcome: Outcome, signer: Sig
         "walls": dict(sorted(outcome.submission.walls.items())),
         "ledger": ledger,
         "inferred": list(outcome.submission.inferred),
-        "reviewer_findings": {"count": len(reviewers), "digest": digest(plain(reviewers))},
+        "reviewer_findings": {
+            "count": len(reviewers),
+            "digest": digest(plain(reviewers)),
+        },
     }
     facts = printable_data(facts)
     findings = recorded_findings(shown)
@@ -146,8 +149,11 @@ def report_of(rules: Rules, outcome: Outcome, *, ledger: str = "none: nothing is
 def promotable(policy: Policy, outcome: Outcome) -> str:
     """Return the channel that an accepted bundle goes to by itself, empty where a person must decide.
 
-    A bundle whose manifest was inferred is never promoted without approval (design, section 4).
+    A bundle whose manifest was inferred is never promoted without approval (design, section 4), nor any
+    while somebody has to vouch for it first.
     """
+    if policy.approvals.attestations:
+        return ""
     if outcome.judgement.verdict != "accepted" or outcome.submission.inferred or not policy.release.automatic:
         return ""
     return policy.release.channel
@@ -159,10 +165,9 @@ def release_options(rules: Rules, outcome: Outcome) -> dict[str, Any]:
 
 
 def released_profiles(rules: Rules, outcome: Outcome) -> list[dict[str, Any]]:
-    """Return the profiles that an accepted bundle was accepted under, for ``release.json``; else none."""
-    if outcome.judgement.verdict != "accepted":
-        return []
-    accepted = {one.profile for one in outcome.judgement.profiles if one.verdict == "accepted"}
+    """Return the profiles that a bundle was accepted under, for ``release.json``; of a held one, held ones too."""
+    words = {"accepted": {"accepted"}, "held": {"accepted", "held"}}.get(outcome.judgement.verdict, set())
+    accepted = {one.profile for one in outcome.judgement.profiles if one.verdict in words}
     rows = []
     for target in rules.targets:
         name = target.profile.name

@@ -10,8 +10,10 @@ from typing import Annotated, Any
 import typer
 
 from acceptd.cli.common import EXIT_AUDIT, JsonOption, StateOption, chosen_state, console, progress_console
-from acceptd.config import load_settings, require_state
+from acceptd.config import load_settings, policies_directory, require_state
 from acceptd.errors import AnchorError, ConfigError, LedgerError, StateError, UsageError
+from acceptd.policy.load import load_reviewers
+from acceptd.policy.policy import Policy
 from acceptd.record import anchor as anchors
 from acceptd.record import audit, checkpoint
 from acceptd.record.entry import Filter
@@ -21,6 +23,7 @@ from acceptd.release import audit as release_audit
 from acceptd.release.signers import Auditor
 from acceptd.report.escape import line
 from acceptd.report.targets import Targets
+from acceptd.review.desk import Desk
 
 app = typer.Typer(help="The record of every verdict, release and revocation.", no_args_is_help=True)
 
@@ -101,8 +104,12 @@ def _releases(
 ) -> list[audit.Difference]:
     try:
         keys = Auditor(keyring or load_keyring(state))
+        settings = load_settings(state)
+        directory = policies_directory(settings)
         with Ledger.open(state, create=False, damaged=True) as ledger:
-            return release_audit.examine(state, ledger, keys, objects=objects, progress=told)
+            found = release_audit.examine(state, ledger, keys, objects=objects, progress=told)
+            desk = Desk(state, ledger, Policy(), load_reviewers(directory))
+            return [*found, *desk.examine()]
     except (LedgerError, StateError, ConfigError) as error:
         return [audit.Difference("release", "releases", f"cannot be compared: {error}")]
 

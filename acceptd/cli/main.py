@@ -46,7 +46,7 @@ _COMMANDS = {
     "doctor": ("doctor", "doctor"),
     "selftest": ("selftest", "selftest"),
 }
-_GROUPS = ("ledger", "release", "policy", "profile")
+_GROUPS = ("ledger", "release", "review", "policy", "profile")
 
 
 def _assemble(wanted: str) -> None:

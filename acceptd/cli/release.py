@@ -15,7 +15,10 @@ from rich.text import Text
 from acceptd.cli.common import JsonOption, StateOption, chosen_state, console
 from acceptd.config import Paths, load_settings, policies_directory, require_state
 from acceptd.errors import UsageError
+from acceptd.policy.load import load_reviewers
 from acceptd.policy.names import valid_model_id, valid_name
+from acceptd.policy.policy import Policy
+from acceptd.policy.reviewers import Reviewers
 from acceptd.record.log import Ledger
 from acceptd.record.queue import Queue
 from acceptd.release import history as histories
@@ -25,6 +28,7 @@ from acceptd.release.book import read_book
 from acceptd.release.settle import Terms
 from acceptd.release.signers import ReleaseKeys
 from acceptd.report.escape import line
+from acceptd.review.desk import Desk
 from acceptd.rules import load_rules
 
 SHA256_DIGITS = 64
@@ -41,16 +45,20 @@ class _Desk:
     ledger: Ledger
     keys: ReleaseKeys
     terms: Terms
+    policy: Policy
+    reviewers: Reviewers
 
 
 @contextmanager
 def _desk(state: StateOption) -> Iterator[_Desk]:
     paths = require_state(chosen_state(state))
     settings = load_settings(paths.state)
-    rules = load_rules(policies_directory(settings), settings.policy)
+    directory = policies_directory(settings)
+    rules = load_rules(directory, settings.policy)
     with Ledger.open(paths.state, create=False) as ledger:
         terms = Terms(valid_seconds=rules.policy.release.channel_valid_seconds)
-        yield _Desk(paths, ledger, ReleaseKeys.load(paths.state), terms)
+        keys = ReleaseKeys.load(paths.state)
+        yield _Desk(paths, ledger, keys, terms, rules.policy, load_reviewers(directory))
 
 
 def _names(model: str, channel: str) -> None:
@@ -138,6 +146,7 @@ def promote(
             options=row["options"],
             profiles=row["profiles"],
             reason=reason,
+            decide=Desk(desk.paths.state, desk.ledger, desk.policy, desk.reviewers).decided(channel),
             terms=desk.terms,
         )
     word = "is now" if made.new else "was already"

@@ -29,6 +29,7 @@ from acceptd.policy.names import valid_model_id
 from acceptd.policy.policy import Policy
 from acceptd.policy.profile import Profile
 from acceptd.policy.reduced import Reduced, parse_reduced
+from acceptd.policy.reviewers import Reviewers
 from acceptd.policy.troubles import Trouble, dotted, first, read, validated
 from acceptd.policy.troubles import all_keys as all_keys
 from acceptd.policy.troubles import keys_of as keys_of
@@ -125,6 +126,17 @@ def load_contract(directory: Path, model_id: str) -> Contract | None:
             remedy=f"move it to {directory / (contract.id + '.toml')} or correct id",
         )
     return contract
+
+
+def load_reviewers(directory: Path) -> Reviewers:
+    """Return the reviewers of ``<directory>/reviewers.toml``; nobody where there is no such file.
+
+    Raises ConfigError for a file that is refused.
+    """
+    path = directory / "reviewers.toml"
+    with contextlib.suppress(FileNotFoundError):
+        check_owner(directory, os.stat(directory))
+    return _load(path, Reviewers) if os.path.lexists(path) else Reviewers()
 
 
 @dataclass(frozen=True, slots=True)

@@ -200,6 +200,22 @@ class EvidenceTable(Table):
     """Outputs and expected values are kept where they have so many bytes at most together; 0: never."""
 
 
+Attestation = Literal["model_card", "prohibited_uses", "license"]
+
+
+class ApprovalsTable(Table):
+    """Which decisions of people a held bundle, or any bundle, needs before it is promoted."""
+
+    required: Annotated[int, Field(ge=1, le=16)] = 1
+    """How many different people must approve a held bundle, or waive each code that holds it."""
+    teams: Annotated[list[Name], Field(max_length=64)] = []
+    """Teams whose members count; empty: all but the submitting one."""
+    attestations: Annotated[list[Attestation], Field(max_length=3)] = []
+    """What somebody has to vouch for before anything is promoted, accepted bundles too."""
+    break_glass: bool = False
+    """Whether one reviewer alone may promote a held bundle, loudly."""
+
+
 class ReleaseTable(Table):
     """Promotion."""
 
@@ -237,6 +253,7 @@ class Policy(Table):
     export: ExportTable = ExportTable()
     licenses: LicensesTable = LicensesTable()
     heldout: HeldOutTable = HeldOutTable()
+    approvals: ApprovalsTable = ApprovalsTable()
     release: ReleaseTable = ReleaseTable()
     evidence: EvidenceTable = EvidenceTable()
     severity: Annotated[dict[str, Severity], Field(max_length=512)] = {}

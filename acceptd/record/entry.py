@@ -12,6 +12,8 @@ Entry types and what their bodies must hold (more keys are welcome; unknown type
 ``revoked``     ``digest``, ``reason``
 ``heldout``     with a submission: ``model``, ``contract_version``, ``number``, ``contract_digest``: one evaluation
                 of held-out vectors was spent. Nothing of what came of it
+``decision``    with a submission: ``verdict_seq``, ``nonce``, ``reviewer``, ``decision``, ``envelope`` (DSSE):
+                what a person signed about a verdict
 ==============  ===========================================================================
 """
 
@@ -188,6 +190,8 @@ def unique_key(kind: str, submission: str | None, body: Mapping[str, Any]) -> st
         return f"verdict/{submission}"
     if kind == "intent":
         return f"intent/{body['model']}/{body['channel']}/{body['number']}"
+    if kind == "decision":
+        return f"decision/{body['nonce']}"
     if kind == "heldout":
         return f"{heldout_key(body['model'], body['contract_version'])}{body['number']:09d}"
     return None
@@ -220,6 +224,11 @@ def check_body(kind: str, submission: str | None, body: Mapping[str, Any]) -> No
             for key, most in (("contract_version", MAX_INT), ("number", 999_999_999)):
                 if type(body.get(key)) is not int or not 1 <= body[key] <= most:
                     raise ValueError(f"`{key}` is a whole number from 1 to {most}")
+        elif kind == "decision":
+            if submission is None or type(body.get("verdict_seq")) is not int:
+                raise ValueError("a decision belongs to a submission and names its verdict's entry")
+            for key in ("nonce", "reviewer", "decision"):
+                _text(body, key)
         elif kind == "revoked":
             valid_sha256(_text(body, "digest"))
             _text(body, "reason")

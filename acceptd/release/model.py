@@ -7,7 +7,7 @@ These models *write*; what a loader believes is decided in :mod:`acceptd.release
 from __future__ import annotations
 
 from pathlib import PurePosixPath
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field
 
@@ -100,6 +100,13 @@ class Inclusion(Table):
     path: Annotated[list[Sha256], Field(max_length=64)]
 
 
+class Decided(NamedTuple):
+    """What people decided about a verdict: why it may not be promoted (empty: it may), and by which entries."""
+
+    refusal: str
+    by: tuple[int, ...] = ()
+
+
 class ReleaseDocument(Table):
     """The payload of ``release.json``: immutable, without expiry."""
 
@@ -120,6 +127,8 @@ class ReleaseDocument(Table):
     profiles: Annotated[list[ReleasedProfile], Field(max_length=16)] = []
     """Every profile that the release holds for; empty in one made before there were several."""
     verdict_seq: Count
+    decisions: Annotated[list[Count], Field(max_length=256)] = []
+    """Ledger entries of the people's decisions that it rests on; none where the verdict alone accepted it."""
     prior: Prior | None
     inclusion: Inclusion | None
 

@@ -8,8 +8,8 @@ higher number that points at an older approved digest, so that nobody can replay
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -37,6 +37,7 @@ from acceptd.release.layout import (
     revocation_lock,
 )
 from acceptd.release.model import (
+    Decided,
     FileRow,
     Inclusion,
     Kind,
@@ -82,6 +83,7 @@ class _Order:
     options: SessionOptions
     profiles: list[ReleasedProfile]
     reason: str
+    decisions: tuple[int, ...] = ()
 
 
 def promote(
@@ -97,15 +99,17 @@ def promote(
     options: Mapping[str, Any] | SessionOptions,
     profiles: Sequence[Mapping[str, Any]] = (),
     reason: str,
+    decide: Callable[[Entry], Decided] | None = None,
     terms: Terms = _DEFAULT,
 ) -> Release:
     """Make a stored, accepted bundle the current release of a channel; return it when loaders can see it.
 
     ``manifest_json`` is the validated manifest by alias, ``verdict_seq`` the ledger entry that accepted
     exactly this digest, ``options`` the accepted session options (:class:`SessionOptions`), ``profiles`` every
-    profile that it was accepted under (:class:`ReleasedProfile`). Promoting the
-    digest that is current makes no new number. Raises ReleaseError where it is unknown, revoked, not
-    accepted or another model's; StateError or LedgerError where the storage fails (the number is burnt then).
+    profile that it was accepted under (:class:`ReleasedProfile`). ``decide`` weighs people's decisions about
+    that entry; without it only an accepted bundle is promoted. Promoting the digest that is current makes no
+    new number. Raises ReleaseError where it is unknown, revoked, not accepted or another model's; StateError or
+    LedgerError where the storage fails (the number is burnt then).
     """
     model_id, channel = checked(model_id, channel)
     order = _Order(
@@ -119,7 +123,7 @@ def promote(
         current = book.current(model_id, channel)
         if current is not None and current.digest == digest:
             return _released(state, current, new=False)
-        _accepted(ledger, keys, order)
+        order = replace(order, decisions=_accepted(ledger, keys, order, decide))
         return _advance(state, ledger, keys, order, store.present(state, digest), terms)
 
 
@@ -176,7 +180,7 @@ def rollback_locked(
     before = channels.verified_release(state, keys, target, target.release_digest)
     order = _Order(
         model_id, channel, "rollback", target.digest, dict(before.manifest), target.verdict_seq,
-        _options(before.options), _profiles(before.profiles), reason,
+        _options(before.options), _profiles(before.profiles), reason, tuple(before.document.get("decisions", ())),
     )  # fmt: skip
     return _advance(state, ledger, keys, order, store.verify(state, target.digest), terms)
 
@@ -247,6 +251,7 @@ def _write_release(
         options=order.options,
         profiles=order.profiles,
         verdict_seq=order.verdict_seq,
+        decisions=list(order.decisions),
         prior=None if prior is None else Prior(
             number=prior.number, bundle_digest=prior.digest, release_digest=prior.release_digest
         ),
@@ -267,22 +272,32 @@ def _write_release(
     return trust.sha256(data)
 
 
-def _accepted(ledger: Ledger, keys: ReleaseKeys, order: _Order) -> None:
-    """Raise ReleaseError unless the ledger entry accepted exactly this digest, manifest and model, signed."""
+def _accepted(
+    ledger: Ledger, keys: ReleaseKeys, order: _Order, decide: Callable[[Entry], Decided] | None
+) -> tuple[int, ...]:
+    """Return the decisions that the promotion rests on.
+
+    Raises ReleaseError unless the ledger entry accepted exactly this digest, manifest and model, signed, or
+    people decided so about it.
+    """
     try:
         entry = ledger.entry(order.verdict_seq)
     except LedgerError as error:
         raise ReleaseError(f"there is no ledger entry {order.verdict_seq} that accepted {order.digest}") from error
     body = _signed(entry, keys)
-    said = (entry.type, body.get("verdict"), body.get("bundle_digest"))
-    if said != ("verdict", "accepted", order.digest):
+    accepted = body.get("verdict") == "accepted"
+    if (entry.type, body.get("bundle_digest")) != ("verdict", order.digest) or not (accepted or decide):
         raise ReleaseError(f"ledger entry {order.verdict_seq} did not accept {order.digest}")
+    decided = decide(entry) if decide is not None else Decided("")
+    if decided.refusal:
+        remedy = "acceptd review show says what is missing"
+        raise ReleaseError(f"{order.digest} may not be promoted: {decided.refusal}", remedy=remedy)
     bundle = order.manifest.get("bundle")
     named = bundle.get("id") if isinstance(bundle, dict) else None
     for model in (named, body.get("model", body.get("bundle_id", order.model_id))):
         if model != order.model_id:
             raise ReleaseError(f"the bundle {order.digest} is one of {model!r:.140}, not of {order.model_id}")
-    if body.get("inferred"):
+    if body.get("inferred") and not decided.by:
         raise ReleaseError(f"{order.digest} was accepted by an inferred manifest, which nobody declared")
     options = order.options
     # An earlier version knew fewer options: what it did not write stays at its default.
@@ -296,6 +311,7 @@ def _accepted(ledger: Ledger, keys: ReleaseKeys, order: _Order) -> None:
         digests = [document_digest(form) for form in given]
         if body.get(f"{what}_digest", digests[0]) not in digests:
             raise ReleaseError(f"{order.digest} was judged with other {what}", remedy=_AUDIT)
+    return decided.by
 
 
 def _signed(entry: Entry, keys: ReleaseKeys) -> dict[str, Any]:

@@ -1,0 +1,348 @@
+"""``acceptd review``: what waits for a person, and what people decide. Digests and ids, never a model's text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from acceptd.cli.common import JsonOption, StateOption, chosen_state, console
+from acceptd.config import load_settings, policies_directory, require_state
+from acceptd.errors import MalformedError, UsageError
+from acceptd.policy.load import load_reviewers
+from acceptd.policy.policy import Policy
+from acceptd.record.attest import Envelope
+from acceptd.record.entry import Entry, utc_now
+from acceptd.record.log import Ledger
+from acceptd.record.queue import Queue
+from acceptd.release.settle import Terms
+from acceptd.release.signers import ReleaseKeys
+from acceptd.report.escape import line
+from acceptd.review import decision as decisions
+from acceptd.review import keys as own
+from acceptd.review.decision import Word
+from acceptd.review.desk import Desk, expiry
+from acceptd.rules import load_rules
+
+MAX_FILE = 1 << 20
+app = typer.Typer(help="Decisions of people: list, show, approve, reject, waive, attest.", no_args_is_help=True)
+
+SubmissionArgument = Annotated[str, typer.Argument(help="A submission's id, or the beginning of one.")]
+ReasonOption = Annotated[str, typer.Option("--reason", help="Why; it is signed, and goes into the ledger.")]
+KeyOption = Annotated[Path | None, typer.Option("--key", help="Your private key: sign here and record at once.")]
+OutputOption = Annotated[
+    Path | None, typer.Option("--output", "-o", help="Without a key: write the bytes to sign here.")
+]
+ChannelOption = Annotated[str, typer.Option("--channel", help="For which channel.")]
+DaysOption = Annotated[int, typer.Option("--days", min=1, max=366, help="Days until it expires.")]
+
+
+@dataclass(frozen=True, slots=True)
+class _Office:
+    desk: Desk
+    policy: Policy
+    terms: Terms
+
+
+@contextmanager
+def _office(state: StateOption) -> Iterator[_Office]:
+    paths = require_state(chosen_state(state))
+    settings = load_settings(paths.state)
+    directory = policies_directory(settings)
+    policy = load_rules(directory, settings.policy).policy
+    with Ledger.open(paths.state, create=False) as ledger:
+        desk = Desk(paths.state, ledger, policy, load_reviewers(directory))
+        yield _Office(desk, policy, Terms(valid_seconds=policy.release.channel_valid_seconds))
+
+
+@app.command("keygen")
+def keygen(
+    path: Annotated[Path, typer.Argument(help="Where the private key is written (0600).")],
+    name: Annotated[str, typer.Option("--name", help="Your name in reviewers.toml.")] = "me",
+    team: Annotated[str, typer.Option("--team", help="Your team.")] = "security",
+) -> None:
+    """Make a key of your own and print the lines for the operator's reviewers.toml."""
+    signer = own.make(path)
+    out = console()
+    out.print("[[reviewers]]")
+    for key, value in (("name", name), ("team", team), ("key", own.public_text(signer))):
+        out.print(f"{key} = {json.dumps(value)}", soft_wrap=True)
+
+
+@app.command("list")
+def list_(state: StateOption = None, json_: JsonOption = False) -> None:
+    """Print the held bundles that wait for a person, and what is missing for each."""
+    with _office(state) as office:
+        channel = office.policy.release.channel
+        rows: list[dict[str, Any]] = [
+            {
+                "submission": row.id,
+                "model": entry.body.get("model"),
+                "bundle_digest": row.bundle_digest,
+                "holds": ", ".join(sorted(office.desk.case(entry).holds)),
+                "decisions": len(office.desk.given(entry)),
+                "standing": office.desk.weigh(entry, channel).reason,
+            }
+            for row, entry in office.desk.undecided()
+        ]
+    if json_:
+        typer.echo(json.dumps(rows, sort_keys=True))
+        return
+    table = Table(box=None, pad_edge=False)
+    for column in ("submission", "model", "digest", "holds", "standing"):
+        table.add_column(column, overflow="fold")
+    for one in rows:
+        cells = (one["submission"], one["model"], str(one["bundle_digest"])[:12], one["holds"], one["standing"])
+        table.add_row(*(Text(line(cell)) for cell in cells))
+    if rows:
+        console().print(table)
+    else:
+        console().print("nothing waits for a person")
+
+
+@app.command("show")
+def show(submission: SubmissionArgument, state: StateOption = None, json_: JsonOption = False) -> None:
+    """Print what a decision about one verdict would bind, and the decisions so far."""
+    with _office(state) as office:
+        entry = _verdict(office.desk, submission)
+        shown = _shown(office, entry)
+    if json_:
+        typer.echo(json.dumps(shown, sort_keys=True))
+        return
+    out = console()
+    for key, value in shown.items():
+        if key != "decisions":
+            text = ", ".join(value) if isinstance(value, list) else value
+            out.print(f"{key:16} {line(text if text is not None else '-', 400)}", soft_wrap=True)
+    for one in shown["decisions"]:
+        more = ", ".join([*one["codes"], *one["attestations"]])
+        word = f"{one['decision']} {more}".strip()
+        out.print(f"entry {one['seq']:<10} {word} by {one['reviewer']} ({one['team']}) until {one['expires_at']}")
+
+
+def _shown(office: _Office, entry: Entry) -> dict[str, Any]:
+    body, channel = entry.body, office.policy.release.channel
+    given = office.desk.given(entry)
+    return {
+        "submission": entry.submission,
+        "verdict": body.get("verdict"),
+        "entry": entry.seq,
+        "leaf_hash": entry.leaf_hash.hex(),
+        "model": body.get("model"),
+        "bundle_digest": body.get("bundle_digest"),
+        "policy_digest": body.get("policy_digest"),
+        "contract_digest": body.get("contract_digest"),
+        "profile_digest": body.get("profile_digest"),
+        "evidence_digest": body.get("evidence_digest"),
+        "holds": sorted(office.desk.case(entry).holds),
+        "channel": channel,
+        "standing": office.desk.weigh(entry, channel).reason,
+        "decisions": [
+            {
+                "seq": one.seq,
+                "decision": one.decision.decision,
+                "reviewer": one.reviewer.name,
+                "team": one.reviewer.team,
+                "codes": one.decision.codes,
+                "attestations": list(one.decision.attestations),
+                "channel": one.decision.channel,
+                "expires_at": one.decision.expires_at,
+                "expired": one.decision.expires_at <= utc_now(),
+            }
+            for one in given
+        ],
+    }
+
+
+@app.command("approve")
+def approve(
+    submission: SubmissionArgument,
+    reason: ReasonOption,
+    key: KeyOption = None,
+    output: OutputOption = None,
+    channel: ChannelOption = "production",
+    days: DaysOption = 30,
+    state: StateOption = None,
+) -> None:
+    """Approve a held bundle for a channel; it is promoted when enough people did."""
+    _decide("approve", submission, reason, key, output, channel, days, state)
+
+
+@app.command("reject")
+def reject(
+    submission: SubmissionArgument,
+    reason: ReasonOption,
+    key: KeyOption = None,
+    output: OutputOption = None,
+    channel: ChannelOption = "production",
+    days: DaysOption = 366,
+    state: StateOption = None,
+) -> None:
+    """Reject a held bundle: no approval promotes it while this stands."""
+    _decide("reject", submission, reason, key, output, channel, days, state)
+
+
+@app.command("waive")
+def waive(
+    submission: SubmissionArgument,
+    reason: ReasonOption,
+    codes: Annotated[list[str], typer.Option("--code", help="A finding code to waive (repeatable).")],
+    key: KeyOption = None,
+    output: OutputOption = None,
+    channel: ChannelOption = "production",
+    days: DaysOption = 90,
+    state: StateOption = None,
+) -> None:
+    """Waive finding codes for this model until they expire, for later bundles too."""
+    _decide("waive", submission, reason, key, output, channel, days, state, codes=tuple(codes))
+
+
+@app.command("attest")
+def attest(
+    submission: SubmissionArgument,
+    reason: ReasonOption,
+    what: Annotated[
+        list[str], typer.Option("--what", help="model_card, prohibited_uses or license (repeatable).")
+    ],
+    key: KeyOption = None,
+    output: OutputOption = None,
+    channel: ChannelOption = "production",
+    days: DaysOption = 366,
+    state: StateOption = None,
+) -> None:
+    """Vouch for something that the policy wants vouched for."""
+    _decide("attest", submission, reason, key, output, channel, days, state, attestations=tuple(what))
+
+
+@app.command("break-glass")
+def break_glass(
+    submission: SubmissionArgument,
+    reason: ReasonOption,
+    key: KeyOption = None,
+    output: OutputOption = None,
+    channel: ChannelOption = "production",
+    days: DaysOption = 1,
+    state: StateOption = None,
+) -> None:
+    """Promote a held bundle alone, where the policy allows it. Loud everywhere."""
+    _decide("break-glass", submission, reason, key, output, channel, days, state)
+
+
+@app.command("sign")
+def sign(
+    path: Annotated[Path, typer.Argument(help="The bytes to sign, as approve, reject, … wrote them.")],
+    key: Annotated[Path, typer.Option("--key", help="Your private key.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where the signed decision goes.")],
+) -> None:
+    """Sign a prepared decision on your own machine; needs no state."""
+    payload = _read(path)
+    said = decisions.read(payload)
+    output.write_text(json.dumps(decisions.sign(payload, own.load(key))) + "\n", encoding="ascii")
+    out = console()
+    for name, value in said.model_dump(mode="json", by_alias=True).items():
+        out.print(f"{name:16} {line(value, 400)}", soft_wrap=True)
+
+
+@app.command("record")
+def record(path: Annotated[Path, typer.Argument(help="A signed decision.")], state: StateOption = None) -> None:
+    """Put a signed decision on record, and carry it out where that is enough."""
+    try:
+        envelope = json.loads(_read(path))
+    except (ValueError, RecursionError) as error:
+        raise MalformedError(f"{path}: no signed decision") from error
+    with _office(state) as office:
+        _enter(office, envelope)
+
+
+def _decide(
+    word: Word,
+    submission: str,
+    reason: str,
+    key: Path | None,
+    output: Path | None,
+    channel: str,
+    days: int,
+    state: Path | None,
+    *,
+    codes: tuple[str, ...] = (),
+    attestations: tuple[str, ...] = (),
+) -> None:
+    if (key is None) == (output is None):
+        raise UsageError("give --key to sign here, or --output for the bytes to sign", remedy="one of the two")
+    with _office(state) as office:
+        entry = _verdict(office.desk, submission)
+        made = decisions.about(
+            entry,
+            office.desk.ledger.origin,
+            word,
+            channel=channel,
+            reason=reason,
+            expires_at=expiry(days),
+            codes=codes,
+            attestations=attestations,
+        )
+        payload = decisions.to_sign(made)
+        if key is not None:
+            _enter(office, decisions.sign(payload, own.load(key)))
+            return
+    assert output is not None
+    output.write_bytes(payload)
+    console().print(f"wrote {line(output)}: sign it with `acceptd review sign`, then `acceptd review record`")
+
+
+def _enter(office: _Office, envelope: Envelope) -> None:
+    desk, out = office.desk, console()
+    said, entered = desk.record(envelope)
+    out.print(f"entry {entered.seq}: {said.decision} {said.submission} ({said.bundle_digest[:12]})")
+    entry = desk.verdict(said.submission)
+    weighed = desk.weigh(entry, said.channel)
+    out.print(f"standing: {line(weighed.reason)}")
+    if said.decision == "reject" or not weighed.allowed:
+        return
+    if not office.policy.release.automatic and not weighed.broken_glass:
+        out.print(f"promote it: acceptd review promote {said.submission} --channel {said.channel}")
+        return
+    _promote(office, said.submission, said.channel, f"{weighed.reason}: {said.reason}"[:500])
+
+
+@app.command("promote")
+def promote(
+    submission: SubmissionArgument,
+    channel: ChannelOption = "production",
+    reason: Annotated[str, typer.Option("--reason")] = "decided by people",
+    state: StateOption = None,
+) -> None:
+    """Promote a bundle that people have decided about."""
+    with _office(state) as office:
+        _promote(office, str(_verdict(office.desk, submission).submission), channel, reason)
+
+
+def _promote(office: _Office, submission: str, channel: str, reason: str) -> None:
+    keys = ReleaseKeys.load(office.desk.state)
+    made = office.desk.carry_out(submission, keys, channel, reason, office.terms)
+    console().print(f"{made.model_id} {channel} is now {made.number} ({made.bundle_digest[:12]})")
+
+
+def _verdict(desk: Desk, wanted: str) -> Entry:
+    rows = [row.id for row in Queue(desk.ledger).find() if row.id.startswith(wanted)]
+    if len(rows) != 1:
+        raise UsageError(f"{len(rows)} submissions begin with {wanted!r}", remedy="see `acceptd review list`")
+    return desk.verdict(rows[0])
+
+
+def _read(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_FILE + 1)
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}", remedy="name the file") from error
+    if len(data) > MAX_FILE:
+        raise UsageError(f"{path}: larger than {MAX_FILE} bytes", remedy="name a decision")
+    return data

@@ -1,0 +1,227 @@
+"""Where decisions are recorded and carried out: the ledger, the kept bytes of held bundles, the release."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+
+from acceptd.errors import DuplicateEntryError, LoaderError, ReleaseError, UsageError
+from acceptd.evidence import Sealed
+from acceptd.policy.policy import Policy
+from acceptd.policy.reviewers import Reviewers
+from acceptd.record.attest import Envelope
+from acceptd.record.audit import Difference
+from acceptd.record.entry import Appended, Entry, utc_now
+from acceptd.record.log import Ledger
+from acceptd.record.queue import Queue, Submission
+from acceptd.release.model import Decided
+from acceptd.release.promote import Release, promote
+from acceptd.release.settle import Terms
+from acceptd.release.signers import ReleaseKeys
+from acceptd.release.store import digests, put, verify
+from acceptd.review import decision as decisions
+from acceptd.review.decision import Decision
+from acceptd.review.standing import Case, Given, Standing, standing
+
+
+@dataclass(frozen=True)
+class Desk:
+    """One instance with the people who may decide. ``now`` is UTC, RFC 3339."""
+
+    state: Path
+    ledger: Ledger
+    policy: Policy
+    reviewers: Reviewers
+
+    @cached_property
+    def queue(self) -> Queue:
+        """The submissions."""
+        return Queue(self.ledger)
+
+    def verdict(self, submission: str) -> Entry:
+        """Return the verdict's entry of a submission; raise UsageError where there is none."""
+        found = next(self.ledger.entries(kind="verdict", submission=submission), None)
+        if found is None:
+            raise UsageError(f"submission {submission} has no verdict yet", remedy="see `acceptd status`")
+        return found
+
+    def record(self, envelope: Envelope) -> tuple[Decision, Appended]:
+        """Verify a signed decision against the verdict that it names, and put it on record.
+
+        Raises SignatureError or MalformedError for one that does not count, UsageError where it speaks of
+        another verdict than the ledger has, has expired, or is here already.
+        """
+        said, reviewer = decisions.opened(envelope, self.reviewers)
+        entry = self.verdict(said.submission)
+        if entry.seq != said.verdict_seq:
+            raise UsageError(f"the verdict of {said.submission} is entry {entry.seq}, not {said.verdict_seq}")
+        for difference in decisions.differences(said, entry, self.ledger.origin):
+            raise UsageError(f"the decision is about another verdict: {difference}", remedy="prepare it again")
+        if said.expires_at <= utc_now():
+            raise UsageError(f"the decision expired at {said.expires_at}", remedy="prepare it again")
+        body = {
+            "decision": said.decision,
+            "verdict_seq": entry.seq,
+            "model": entry.body.get("model"),
+            "reviewer": reviewer.name,
+            "reviewer_team": reviewer.team,
+            "reason": said.reason,
+            "nonce": said.nonce,
+            "envelope": envelope,
+        }
+        try:
+            return said, self.ledger.append("decision", body, submission=said.submission)
+        except DuplicateEntryError as error:
+            raise UsageError("this decision is on record already") from error
+
+    def given(self, entry: Entry) -> list[Given]:
+        """Return the recorded decisions about one verdict, each verified again."""
+        found = (self._opened(one) for one in self.ledger.entries(kind="decision", submission=entry.submission))
+        return [one for one in found if one is not None and one.decision.verdict_seq == entry.seq]
+
+    def waivers(self, entry: Entry) -> list[Given]:
+        """Return the recorded waivers of earlier verdicts about the same model."""
+        model = entry.body.get("model")
+        found = []
+        for one in self.ledger.entries(kind="decision"):
+            if one.body.get("decision") == "waive" and one.body.get("model") == model is not None:
+                opened = self._opened(one)
+                if opened is not None and opened.decision.verdict_seq != entry.seq:
+                    found.append(opened)
+        return found
+
+    def case(self, entry: Entry) -> Case:
+        """Return the case of a verdict, with the findings for reviewers that its report holds."""
+        row = self.queue.get(str(entry.submission))
+        document = (row.data.get("document") or {}) if row is not None else {}
+        hidden = [one for one in document.get("findings", ()) if one.get("audience") != "team"]
+        return Case.of(entry.body, row.uid if row is not None else None, hidden)
+
+    def weigh(self, entry: Entry, channel: str, now: str = "") -> Standing:
+        """Return what the decisions about a verdict come to now."""
+        case = self.case(entry)
+        given, rules = self.given(entry), self.policy.approvals
+        return standing(case, given, self.waivers(entry), rules, channel, now or utc_now())
+
+    def decided(self, channel: str) -> _Decide:
+        """Return what a promotion to ``channel`` asks about the verdict that it rests on."""
+        return _Decide(self, channel)
+
+    def undecided(self) -> Iterator[tuple[Submission, Entry]]:
+        """Yield the bundles that wait for a person, oldest first, with their verdicts.
+
+        Those are held ones whose bytes are still kept, and accepted ones that nobody has vouched for yet.
+        """
+        channel = self.policy.release.channel
+        for row in self.queue.find(states=["done"]):
+            word = row.data.get("verdict")
+            if word == "held" and self._kept(row).is_dir():
+                yield row, self.verdict(row.id)
+            elif word == "accepted" and not row.data.get("release"):
+                entry = self.verdict(row.id)
+                if not self.weigh(entry, channel).allowed:
+                    yield row, entry
+
+    def carry_out(self, submission: str, keys: ReleaseKeys, channel: str, reason: str, terms: Terms) -> Release:
+        """Promote a bundle that people have decided about; its kept bytes go to the store first.
+
+        Raises ReleaseError where the decisions do not allow it, or its bytes are not kept any more.
+        """
+        row, entry = self._row(submission), self.verdict(submission)
+        weighed = self.weigh(entry, channel)
+        if not weighed.allowed:
+            remedy = f"see `acceptd review show {submission}`"
+            raise ReleaseError(f"{submission} may not be promoted: {weighed.reason}", remedy=remedy)
+        if row.bundle_digest not in digests(self.state):
+            if not self._kept(row).is_dir():
+                raise ReleaseError(f"the bytes of {submission} are not kept any more", remedy="submit it again")
+            sealed = Sealed.model_validate(row.data["sealed"])
+            put(self.state, self._kept(row), sealed)
+            verify(self.state, sealed.digest)  # they lay about since they were judged
+        made = promote(
+            self.state,
+            self.ledger,
+            keys,
+            model_id=str(row.model),
+            channel=channel,
+            digest=str(row.bundle_digest),
+            manifest_json=row.data["manifest"],
+            verdict_seq=entry.seq,
+            options=row.data["options"],
+            profiles=row.data.get("profiles", ()),
+            reason=reason,
+            decide=self.decided(channel),
+            terms=terms,
+        )
+        with contextlib.suppress(OSError):
+            self._kept(row).parent.rmdir()
+        return made
+
+    def examine(self) -> list[Difference]:
+        """Return the recorded decisions that do not verify, or speak of another verdict than their entry."""
+        found = []
+        for entry in self.ledger.entries(kind="decision"):
+            where = f"entry {entry.seq}"
+            try:
+                said, reviewer = decisions.opened(entry.body.get("envelope"), self.reviewers)
+                verdict = self.ledger.entry(said.verdict_seq)
+            except LoaderError as error:
+                found.append(Difference("decision", where, str(error)))
+                continue
+            found += [
+                Difference("decision", where, text)
+                for text in decisions.differences(said, verdict, self.ledger.origin)
+            ]
+            told = {
+                "decision": said.decision,
+                "nonce": said.nonce,
+                "reviewer": reviewer.name,
+                "reason": said.reason,
+            }
+            for key, value in told.items():
+                if entry.body.get(key) != value:
+                    text = f"{key} is {entry.body.get(key)!r:.80}, the signed one is {value!r:.80}"
+                    found.append(Difference("decision", where, text))
+        return found
+
+    def _opened(self, entry: Entry) -> Given | None:
+        """Return a recorded decision; None where it does not verify, or its reviewer is none any more."""
+        try:
+            said, reviewer = decisions.opened(entry.body.get("envelope"), self.reviewers)
+            verdict = self.ledger.entry(said.verdict_seq)
+        except LoaderError:
+            return None
+        if said.submission != entry.submission or any(decisions.differences(said, verdict, self.ledger.origin)):
+            return None
+        return Given(entry.seq, reviewer, said)
+
+    def _row(self, submission: str) -> Submission:
+        row = self.queue.get(submission)
+        if row is None:
+            raise UsageError(f"there is no submission {submission}", remedy="see `acceptd status`")
+        return row
+
+    def _kept(self, row: Submission) -> Path:
+        return self.state / "quarantine" / row.id / "bundle"
+
+
+@dataclass(frozen=True)
+class _Decide:
+    """Asked by a promotion about the entry that it rests on."""
+
+    desk: Desk
+    channel: str
+
+    def __call__(self, entry: Entry) -> Decided:
+        weighed = self.desk.weigh(entry, self.channel)
+        return Decided("" if weighed.allowed else weighed.reason, weighed.by)
+
+
+def expiry(days: int, now: datetime | None = None) -> str:
+    """Return the time ``days`` from now, as decisions hold it."""
+    moment = (now or datetime.now(UTC)).timestamp() + days * 86_400
+    return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,53 @@
+"""A reviewer's own private key: made on their machine, kept there, read from a file that nobody else can read."""
+
+from __future__ import annotations
+
+import base64
+import os
+from pathlib import Path
+
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from acceptd.errors import ConfigError, UsageError
+from acceptd.record.keys import Signer
+from acceptd.review.decision import ROLE
+
+
+def make(path: Path) -> Signer:
+    """Write a new key (PKCS8 PEM, 0600) to a file that must not exist; raise UsageError where it does."""
+    private = Ed25519PrivateKey.generate()
+    pem = private.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    except FileExistsError as error:
+        raise UsageError(f"{path} exists", remedy="keys are never overwritten: name another file") from error
+    with open(descriptor, "wb") as file:
+        file.write(pem)
+    return Signer.of(ROLE, private)
+
+
+def load(path: Path) -> Signer:
+    """Return the key in a file; raise ConfigError where others may read it, or it is no Ed25519 key."""
+    try:
+        status = path.stat()
+        data = path.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}", remedy="name your private key (`review keygen`)") from error
+    if status.st_mode & 0o077:
+        raise ConfigError(f"{path}: readable or writable by group or others", remedy=f"chmod 600 {path}")
+    try:
+        private = serialization.load_pem_private_key(data, password=None)
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        raise ConfigError(f"{path}: no private key in PKCS8 PEM without a password") from error
+    if not isinstance(private, Ed25519PrivateKey):
+        raise ConfigError(f"{path}: not an Ed25519 key")
+    return Signer.of(ROLE, private)
+
+
+def public_text(signer: Signer) -> str:
+    """Return the public half as ``reviewers.toml`` holds it."""
+    return base64.b64encode(signer.public).decode()

@@ -1,0 +1,75 @@
+"""A held bundle becomes a release by people's decisions alone, and the loader opens it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from acceptd.loader import open_release
+from examples.evidence_classifier import MODEL_ID, write_bundle
+from tests.world import ROOT, world
+
+pytestmark = pytest.mark.acceptance
+
+
+def away(*words: str) -> subprocess.CompletedProcess[str]:
+    """Run one command where there is no state: on a reviewer's own machine."""
+    command = [sys.executable, "-m", "acceptd", *words]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def test_two_people_approve_what_was_held_and_one_does_not_suffice(tmp_path: Path) -> None:
+    policies = shutil.copytree(ROOT / "policies", tmp_path / "policies")
+    text = (policies / "demo.toml").read_text()
+    (policies / "demo.toml").write_text(f'{text}\n[contracts]\nmissing = "hold"\n[approvals]\nrequired = 2\n')
+    with world(tmp_path) as made:
+        lines = ""
+        for name in ("ada", "ben"):
+            path = str(tmp_path / f"{name}.pem")
+            key = away("review", "keygen", path, "--name", name, "--team", "safety")
+            assert key.returncode == 0, key.stderr
+            lines += key.stdout
+        (policies / "reviewers.toml").write_text(lines)
+        settings = made.state / "acceptd.toml"
+        settings.write_text(f"policies = {json.dumps(str(policies))}\n{settings.read_text()}")
+        made.start()
+        report = made.verdict(made.drop(write_bundle, "first"))
+        made.until(lambda: made.entries("verdict") != [] and not list((made.state / "sealed").iterdir()), "kept")
+        made.stop()
+        assert report["verdict"] == "held"
+        assert report["findings"] == [], "what holds is for reviewers alone"
+        waiting = json.loads(made.acceptd("review", "list", "--json").stdout)
+        assert [(one["submission"], one["holds"]) for one in waiting] == [
+            (report["submission"], "contract/missing")
+        ]
+        early = made.acceptd("review", "promote", report["submission"])
+        assert early.returncode == 2, early.stdout
+        assert "2 more of 2 approvals" in early.stderr
+
+        # The first one signs here; the second prepares, signs on another machine, and has it recorded.
+        words = ("review", "approve", report["submission"], "--reason", "read the model card")
+        first = made.acceptd(*words, "--key", str(tmp_path / "ada.pem"))
+        assert first.returncode == 0, first.stderr
+        assert "1 more of 2 approvals needed" in first.stdout
+        assert made.acceptd(*words, "--output", str(tmp_path / "payload")).returncode == 0
+        sign = ("review", "sign", str(tmp_path / "payload"), "--key", str(tmp_path / "ben.pem"))
+        signed = away(*sign, "--output", str(tmp_path / "signed"))
+        assert signed.returncode == 0, signed.stderr
+        done = made.acceptd("review", "record", str(tmp_path / "signed"))
+        assert done.returncode == 0, done.stderr
+        assert f"{MODEL_ID} production is now 1" in done.stdout
+
+        opened = open_release(made.state, MODEL_ID, keys=made.state / "keyring.json")
+        assert opened.number == 1
+        decisions = [entry["seq"] for entry in made.entries("decision")]
+        assert len(decisions) == 2
+        release = made.acceptd("release", "history", MODEL_ID, "--json")
+        assert "approved by ada, ben" in release.stdout
+        assert json.loads(made.acceptd("review", "list", "--json").stdout) == []
+        verified = made.acceptd("ledger", "verify")
+        assert verified.returncode == 0, verified.stdout
