@@ -8,11 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from acceptd.cell.blobs import Blob, closing_blob
 from acceptd.errors import ConfigError, UsageError
 from acceptd.heldout import place
 from acceptd.policy.contract import Contract
+from acceptd.policy.policy import Policy
 from tests import judge_world as world
 
 pytestmark = pytest.mark.unit
@@ -163,3 +165,27 @@ def test_a_model_id_is_no_path(model: str, home: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError):
         place.add(home, model, sets(tmp_path / "mine"))
     assert list(home.iterdir()) == []
+
+
+WRONG: tuple[tuple[dict[str, object], str], ...] = (
+    ({"sets": [], "sha256": "7" * 64}, "at least 1 item"),
+    ({"sets": ["../../keys"], "sha256": "7" * 64}, "no path inside the bundle"),
+    ({"sets": ["/etc"], "sha256": "7" * 64}, "no path inside the bundle"),
+    ({"sets": ["set_0"], "sha256": "7" * 63}, "64 lowercase hexadecimal digits"),
+    ({"sets": ["set_0"], "sha256": "../" + "7" * 61}, "64 lowercase hexadecimal digits"),
+    ({"sets": ["set_0"]}, "Field required"),
+)
+
+
+@pytest.mark.parametrize("entry", WRONG, ids=lambda entry: entry[1])
+def test_a_contract_that_names_nonsense_is_refused(entry: tuple[dict[str, object], str]) -> None:
+    document = world.contract_document()
+    document["models"][0]["heldout"] = [entry[0]]
+    with pytest.raises(ValidationError, match=entry[1]):
+        Contract.model_validate(document)
+
+
+@pytest.mark.parametrize("table", [{"seconds": 0.1}, {"seconds": float("inf")}, {"evaluations": -1}, {"tries": 5}])
+def test_a_policy_that_says_nonsense_is_refused(table: dict[str, object]) -> None:
+    with pytest.raises(ValidationError):
+        Policy.model_validate({"heldout": table})
