@@ -206,8 +206,9 @@ def test_neighbours_are_looked_for_among_the_rows_of_all_sets(world: Values) -> 
 
 def test_equal_rows_are_equally_near_and_two_rows_have_no_neighbours(world: Values) -> None:
     same = np.ones((9, 4), np.float32)
-    noise = same + np.arange(36, dtype=np.float32).reshape(9, 4) * 1e-7
-    found = world.one(same, noise, "embedding", how={"neighbours": 3}).embedding
+    random = np.random.default_rng(6)
+    noise = [(same + random.normal(size=same.shape) * 1e-4).astype(np.float32) for _ in range(2)]
+    found = world.one(*noise, "embedding", how={"neighbours": 3}).embedding
     assert found is not None
     assert (found.k, found.neighbours) == (3, 1.0)
     few = world.one(same[:2], same[:2], "embedding").embedding
@@ -293,7 +294,11 @@ def test_each_image_is_matched_for_itself_whatever_the_block(
     expected = np.concatenate([corner, corner + 0.2 + random.random((7, 6, 2))], axis=2).astype(np.float32)
     got = np.stack([image[random.permutation(6)] for image in expected])
     got[5, 2] += 3
+    got[6, 1, 0] -= 0.03
     whole = world.one(expected, got, "boxes")
+    assert whole.boxes is not None
+    assert whole.boxes.iou_worst is not None
+    assert whole.boxes.iou_worst.index[0] == 6
     assert whole.boxes is not None
     assert whole.boxes.unmatched_worst is not None
     assert (whole.boxes.matched, whole.boxes.unmatched_worst.index[0]) == (41, 5)
@@ -344,6 +349,19 @@ def test_overlap_is_safe_for_boxes_that_are_none() -> None:
     flat = np.full((4, 1), 3.0)
     with np.errstate(all="ignore"):
         assert (float(overlap(flat, flat)[0]), float(overlap(flat, flat + 1)[0])) == (1.0, 0.0)
+
+
+def test_a_box_of_the_same_class_is_matched_before_one_that_overlaps_more() -> None:
+    iou, apart = np.array([[0.8, 0.95], [0.0, 0.9]]), np.zeros((2, 2))
+    alike = np.array([[True, False], [True, True]])
+    assert [one.tolist() for one in matching.match(iou, alike, apart, 0.5)] == [[0, 1], [0, 1]]
+    assert [one.tolist() for one in matching.match(iou, alike, apart, 0.99)] == [[0], [1]]
+
+
+def test_of_equal_overlaps_the_nearer_score_is_matched() -> None:
+    iou, alike = np.array([[0.8, 0.9], [0.9, 0.9]]), np.ones((2, 2), np.bool_)
+    near = np.array([[1, 1], [1, 0.0]])
+    assert [one.tolist() for one in matching.match(iou, alike, near, 0.5)] == [[0, 1], [0, 1]]
 
 
 @pytest.mark.parametrize("levels", [3, 1000])

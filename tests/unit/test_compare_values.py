@@ -322,3 +322,11 @@ def test_what_proves_nothing_is_not_called_insensitive(store: Store) -> None:
     assert not insensitive(store, sample("a", thirds, first), sample("probe:zeros", thirds))
     assert not insensitive(store, sample("probe:zeros", thirds), sample("probe:low", thirds))
     assert not insensitive(store, sample("a", empty, first), sample("b", empty, second))
+
+
+def test_the_worst_element_of_what_passes_is_one_that_differs(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(values, "CHUNK_ELEMENTS", 2)
+    found = store.arrays(f32(0.0, 1.0, 2.0, 3.0), f32(-0.0, 1.0, 2.0, 3.25), atol=0.5)
+    assert (found.exceeding, found.worst_index, found.bit_exact) == (0, [3], False)

@@ -91,6 +91,7 @@ def test_a_contract_decides_before_the_manifest_and_the_manifest_only_tightens_i
     assert held(loose, agreed(0.9)).limits["min_cosine"] == 0.9
     assert held(loose).limits["min_cosine"] == Policy().parity.caps.min_cosine
     assert held(plain, agreed(0.9)).limits["max_norm_error"] == 0.001  # of what it is silent the policy speaks
+    assert (held(plain, agreed(0.9)).rtol, held(plain, agreed(0.9)).atol) == (0.0, 1e-6)
 
 
 def test_the_sum_of_a_row_follows_the_declared_tolerance_up_to_the_cap() -> None:
@@ -170,6 +171,14 @@ def test_the_contract_says_what_follows_an_end_and_not_the_manifest() -> None:
     )
     assert (own.how.end, own.how.ignore_after_end) == (7, True)
     assert (agreed.how.end, agreed.how.ignore_after_end) == (2, False)
+
+
+def test_tokens_are_exact_whatever_tolerance_is_declared_for_them() -> None:
+    manifest = world.a_manifest(output("sequence", tolerance={"rtol": 0.01, "atol": 0.01}))
+    for dtype, atol in (("int64", 0.0), ("string", 0.0), ("float32", 0.01)):
+        part = {"probabilities": Slice(file="f", value=world.ref().model_copy(update={"dtype": dtype}))}
+        (pair,) = Promise(manifest, None, Policy()).pairs(manifest.models[0], "s", "golden", part, part)
+        assert (pair.rtol, pair.atol) == (atol, atol), dtype
 
 
 # -- breaches
