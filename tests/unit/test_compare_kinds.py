@@ -352,10 +352,10 @@ def test_overlap_is_safe_for_boxes_that_are_none() -> None:
 
 
 def test_a_box_of_the_same_class_is_matched_before_one_that_overlaps_more() -> None:
-    iou, apart = np.array([[0.8, 0.95], [0.0, 0.9]]), np.zeros((2, 2))
-    alike = np.array([[True, False], [True, True]])
+    iou, apart = np.array([[0.8, 0.95, 0.0], [0.0, 0.9, 0.0]]), np.zeros((2, 3))
+    alike = np.array([[True, False, True], [True, True, True]])
     assert [one.tolist() for one in matching.match(iou, alike, apart, 0.5)] == [[0, 1], [0, 1]]
-    assert [one.tolist() for one in matching.match(iou, alike, apart, 0.99)] == [[0], [1]]
+    assert [one.tolist() for one in matching.match(iou, alike, apart, 0.99)] == [[0], [1]]  # no pair is that near
 
 
 def test_of_equal_overlaps_the_nearer_score_is_matched() -> None:

@@ -91,7 +91,13 @@ def test_a_contract_decides_before_the_manifest_and_the_manifest_only_tightens_i
     assert held(loose, agreed(0.9)).limits["min_cosine"] == 0.9
     assert held(loose).limits["min_cosine"] == Policy().parity.caps.min_cosine
     assert held(plain, agreed(0.9)).limits["max_norm_error"] == 0.001  # of what it is silent the policy speaks
-    assert (held(plain, agreed(0.9)).rtol, held(plain, agreed(0.9)).atol) == (0.0, 1e-6)
+
+    def coarse(document: dict[str, Any]) -> None:
+        output("embedding", tolerance={"rtol": 0.0, "atol": 0.05})(document)
+        document["max_atol"] = 1.0
+
+    assert held(plain, world.a_contract(coarse)).atol == 0.05
+    assert held(strict, world.a_contract(coarse)).atol == 1e-6
 
 
 def test_the_sum_of_a_row_follows_the_declared_tolerance_up_to_the_cap() -> None:
