@@ -55,6 +55,8 @@ class Prior(Evidence):
     number: Count = 0
     bundle_digest: str = ""
     version: str = ""
+    revoked: bool = False
+    """Whether it stands although its bundle was revoked: then nothing that follows it has to answer as it does."""
     verdict_seq: Count = 0
     evidence_digest: str = ""
     models: Annotated[list[Snapshot], Field(max_length=32)] = []

@@ -42,8 +42,9 @@ class Beside:
 
 
 def wanted(prior: Prior | None, policy: Policy) -> bool:
-    """Say whether there is a release to run beside the submission."""
-    return policy.regression.enabled and prior is not None and prior.status in {"found", "unknown"}
+    """Say whether there is a release to run beside the submission; one that was revoked is no measure."""
+    there = prior is not None and prior.status in {"found", "unknown"} and not prior.revoked
+    return policy.regression.enabled and there
 
 
 def beside(prior: Prior, model: ModelSpec, facts: Facts | None) -> Beside:

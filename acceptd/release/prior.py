@@ -26,7 +26,8 @@ from acceptd.release.book import Row, read_book
 def prior_release(ledger: Ledger, keyring: Keyring, model_id: str, channel: str, digest: str) -> Prior:
     """Return the current release of ``model_id`` on ``channel`` for a submission of the bundle ``digest``."""
     try:
-        row = read_book(ledger).current(model_id, channel)
+        book = read_book(ledger)
+        row = book.current(model_id, channel)
     except AcceptdError as error:
         return Prior(status="unknown", channel=channel, reason=f"the ledger could not be read: {error}"[:1000])
     if row is None:
@@ -35,6 +36,7 @@ def prior_release(ledger: Ledger, keyring: Keyring, model_id: str, channel: str,
         "channel": channel,
         "number": row.number,
         "bundle_digest": row.digest,
+        "revoked": row.digest in book.revoked,
         "verdict_seq": row.verdict_seq,
     }
     if row.digest == digest:

@@ -130,8 +130,12 @@ def test_a_submission_that_answers_as_the_release_does_is_accepted() -> None:
     assert told["outputs"][0]["rows"] == 120
 
 
-def test_without_a_release_and_with_the_comparison_off_nothing_is_said() -> None:
-    for prior, table in ((Prior(status="none", reason="no release"), {}), (release(), {"enabled": False})):
+def test_without_a_release_beside_a_revoked_one_and_with_the_comparison_off_nothing_is_said() -> None:
+    for prior, table in (
+        (Prior(status="none", reason="no release"), {}),
+        (release(), {"enabled": False}),
+        (release(revoked=True), {}),
+    ):
         judgement, submission, policy = judged(*same(), prior=prior, jobs=[older(ending="crash")], table=table)
         assert not regressions(judgement)
         report = document(submission, judgement, world.a_manifest(), policy_digest="0" * 64, policy=policy)
