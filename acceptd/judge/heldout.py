@@ -66,7 +66,7 @@ def gap(held: HeldOut | None) -> str:
     if held.status == "refused":
         return held.reason or "it could not be started"
     for job in held.jobs:
-        if job.ending in {"lost", "unavailable"}:
+        if job.ending in {"lost", "unavailable"} or _starved(job):
             return f"{job.kind} ended by {job.ending}: {job.cause or job.message}"
     vectors = decoded(held)
     given = {one.name for one in vectors.sets} if vectors is not None else set()
@@ -76,6 +76,15 @@ def gap(held: HeldOut | None) -> str:
     if held.statistics is None:
         return "no statistics" if any(job.ending == "done" for job in _runs(held)) else ""
     return "; ".join(f"{one.where}: {one.message}" for one in held.statistics.problems[:4])
+
+
+def _starved(job: JobRecord) -> bool:
+    """Say whether a job met the wall clock without computing.
+
+    Twice that counts against a model elsewhere, where minutes are allowed. Here it is seconds, and on a busy
+    host a small model's whole run is less than the share that tells a sleeper from a job that was held up.
+    """
+    return job.ending == "limit" and job.cause == "wall" and job.cpu_s < job.wall_s / 2
 
 
 def findings(

@@ -73,7 +73,7 @@ class Desk:
         text = re.sub(r"\[ceilings\].*?(?=\n\[\[)", "", example.read_text(), flags=re.S)
         text = text.replace("version = 1", f"version = {version}", 1) + "\n" + done.stdout
         example.with_suffix("").write_text(text)
-        table = f"\n[heldout]\nseconds = 0.5\nevaluations = {evaluations}\n[regression]\nenabled = false\n"
+        table = f"\n[heldout]\nseconds = 2.0\nevaluations = {evaluations}\n[regression]\nenabled = false\n"
         (self.policies / "demo.toml").write_text((ROOT / "policies" / "demo.toml").read_text() + table)
 
     def judged(self, version: str) -> dict[str, Any]:

@@ -112,7 +112,7 @@ FAULTS: dict[str, Callable[[], HeldOut]] = {
     "another crash": lambda: own.held(own.decoded(), ended("crash", "SIGSEGV"), rows=[own.row()]),
     "a forbidden call": lambda: own.held(own.decoded(), ended("crash", "SIGSYS"), statistics=None),
     "memory": lambda: own.held(own.decoded(), ended("limit", "memory"), statistics=None),
-    "time": lambda: own.held(own.decoded(), ended("limit", "wall"), statistics=None),
+    "time": lambda: own.held(own.decoded(), ended("limit", "wall", cpu_s=0.5), statistics=None),
     "the processor": lambda: own.held(own.decoded(), ended("limit", "cpu"), statistics=None),
     "output": lambda: own.held(own.decoded(), ended("limit", "output"), statistics=None),
     "diagnostics": lambda: own.held(own.decoded(), ended("limit", "stderr", stderr_tail="0.57"), statistics=None),
@@ -154,6 +154,7 @@ def test_however_it_fails_the_team_gets_the_very_same_bytes(fault: str) -> None:
 OUTAGES: dict[str, Callable[[], HeldOut]] = {
     "lost": lambda: own.held(own.decoded(), ended("lost", "SIGKILL that acceptd did not send"), statistics=None),
     "asleep": lambda: own.held(own.decoded(), ended("lost", "wall"), rows=[own.row(exceeding=1)]),
+    "starved": lambda: own.held(own.decoded(), ended("limit", "wall", cpu_s=0.01), statistics=None),
     "a wall": lambda: own.held(
         own.decoded(), ended("unavailable", "a mandatory wall is missing"), statistics=None
     ),
