@@ -127,6 +127,16 @@ def test_figures_are_those_of_a_plain_computation(store: Store) -> None:
     ]
 
 
+def test_a_confidence_on_an_edge_is_in_the_lower_bin_and_the_first_bin_is_its_own(store: Store) -> None:
+    edge = np.array([[0.6, 0.4], [0.61, 0.39]])
+    found = figures(store, labelled(store, edge, [1, 0]))[None]
+    assert found.calibration_error == pytest.approx((0.6 + 0.39) / 2)
+    many = np.zeros((2, 40))
+    many[0], many[1, 0], many[1, 1:] = 1 / 40, 0.12, 0.88 / 39
+    found = figures(store, labelled(store, many, [5, 0]))[None]
+    assert found.calibration_error == pytest.approx((1 / 40 + 0.88) / 2)
+
+
 def test_sets_are_one_whole_and_slices_are_told_apart(store: Store) -> None:
     probabilities, labels = rows_of(4, 90, 3)
     names = ["day", "night"] * 20
