@@ -24,6 +24,8 @@ MAX_IMAGE: Final = 1 << 20
 """Elements of one image that are held at a time."""
 MAX_PAIRS: Final = 64 << 20
 """Pairs of boxes that are looked at for one output; images beyond are compared by position."""
+LEAST_COST: Final = 1 << 12
+"""An image costs as many pairs at least: a million images of one box take time too."""
 
 Index = tuple[Array, Array]
 """Rows of the expected and of the got side that belong together."""
@@ -163,21 +165,33 @@ class Matched(Rows):
                     alike &= (pair[0] == pair[1]).all(axis=-1)
             fine = np.logical_and.reduce(alike, axis=1)
         if fine.all():
-            every = np.arange(images * counts[0])
-            return every, every
+            return self._positions(images, counts)
+        if self._pairs < max(counts[0] * counts[1], LEAST_COST) or max(counts) > MAX_BOXES:
+            self._by_position = True
+            return self._positions(images, counts)
         found: list[Index] = []
         for image in range(images):
             short = np.arange(min(counts))
             one, other = short, short
             if not fine[image]:
-                if max(counts) <= MAX_BOXES and counts[0] * counts[1] <= self._pairs:
-                    self._pairs -= counts[0] * counts[1]
+                cost = max(counts[0] * counts[1], LEAST_COST)
+                if cost <= self._pairs:
+                    self._pairs -= cost
                     one, other = self._matched(block, image, owner)
                 else:
                     self._by_position = True
             found.append((one + image * counts[0], other + image * counts[1]))
             self._lose(one, other, image, counts)
         return np.concatenate([one for one, _ in found]), np.concatenate([other for _, other in found])
+
+    def _positions(self, images: int, counts: tuple[int, int]) -> Index:
+        """Return the rows of each image by position, as many as both sides have."""
+        if counts[0] == counts[1]:
+            every = np.arange(images * counts[0])
+            return every, every
+        short, first = np.arange(min(counts)), np.arange(images)[:, None]
+        self._lose(short, short, 0, counts)
+        return (first * counts[0] + short).reshape(-1), (first * counts[1] + short).reshape(-1)
 
     def _matched(self, block: _Block, image: int, owner: tuple[Array, Array] | None) -> Index:
         left, right = (side[:, image] for side in block.boxes)

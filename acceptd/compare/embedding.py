@@ -16,6 +16,8 @@ from acceptd.values import Evidence
 MAX_ROWS: Final = 1024
 MAX_ELEMENTS: Final = 4 << 20
 """Of one output over all its sets; kept as float32 on both sides until the neighbours are known."""
+LEAST_COST: Final = 256
+"""A row costs room as if it were so wide: its neighbours take time however narrow it is."""
 NEAR: Final = 1e-6
 """Cosines this close are equally near."""
 
@@ -41,12 +43,13 @@ class Pool:
         width, first = max(1, expected.shape[1]), len(self.expected)
         if self.expected and self.expected[0].size != width:
             return range(0)
-        left = min(self.room.elements, MAX_ELEMENTS - first * width) // width
+        cost = max(width, LEAST_COST)
+        left = min(self.room.elements // cost, (MAX_ELEMENTS - first * width) // width)
         rows = max(0, min(MAX_ROWS - first, left, expected.shape[0]))
         for row in range(rows):
             self.expected.append(expected[row].astype(np.float32))
             self.got.append(got[row].astype(np.float32))
-        self.room.elements -= rows * width
+        self.room.elements -= rows * cost
         return range(first, first + rows)
 
     def agreement(self, k: int) -> tuple[int, Array]:

@@ -351,6 +351,23 @@ def test_overlap_is_safe_for_boxes_that_are_none() -> None:
         assert (float(overlap(flat, flat)[0]), float(overlap(flat, flat + 1)[0])) == (1.0, 0.0)
 
 
+@pytest.mark.parametrize("turned", [True, False], ids=["as many", "fewer"])
+def test_beyond_the_bounds_boxes_are_compared_by_position_and_that_is_told(
+    world: Values, monkeypatch: pytest.MonkeyPatch, turned: bool
+) -> None:
+    expected = np.stack([BOXES, BOXES, BOXES])
+    got = expected[:, ::-1] if turned else expected[:, :3]
+    monkeypatch.setattr(boxes_module, "MAX_PAIRS", boxes_module.LEAST_COST)  # one image
+    found = world.one(expected, got, "boxes").boxes
+    assert found is not None
+    assert found.by_position
+    assert (found.matched, found.min_iou) == ((12, 0.0) if turned else (9, 1.0))
+    monkeypatch.setattr(boxes_module, "MAX_BOXES", 2)
+    many = world.one(BOXES, BOXES[::-1], "boxes").boxes
+    assert many is not None
+    assert many.by_position
+
+
 def test_a_box_of_the_same_class_is_matched_before_one_that_overlaps_more() -> None:
     iou, apart = np.array([[0.8, 0.95, 0.0], [0.0, 0.9, 0.0]]), np.zeros((2, 3))
     alike = np.array([[True, False, True], [True, True, True]])
