@@ -51,7 +51,8 @@ def reasons(old: Policy, new: Policy, submission: Submission, contract: Contract
             continue  # what was timed is told, and nothing is judged by it
         yield f"{key} changed: it decides what is run or compared"
     stopped = submission.seal_failure is not None or any(
-        job.ending in {"limit", "refused"} for job in submission.jobs
+        job.ending in {"limit", "refused"} and job.kind != "reference"  # it has a cost cap of its own
+        for job in submission.jobs
     )
     for key in LimitsTable.model_fields:
         before, after = getattr(old.limits, key), getattr(new.limits, key)
