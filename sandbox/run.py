@@ -10,12 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from sandbox import metamorphic, probing, session
+from sandbox import session
 from sandbox.cases import Ports, Runner
 from sandbox.interface import RuntimeType
 from sandbox.load import Load, discover_schema, load_in_order, receipts, schema_frame
 from sandbox.messages import Channel, encode
+from sandbox.metamorphic import peak_bytes, relate
 from sandbox.placement import placement
+from sandbox.probing import probe
 from sandbox.tensors import ELEMENTS, BlobReader, BlobWriter, TensorValue, nbytes_of, tensor_of
 from sandbox.timing import cold_phases, kernel, timing
 from sandbox.values import UnexpressibleError, from_runtime, to_runtime
@@ -29,7 +31,7 @@ def body(order: dict[str, Any], channel: Channel, blobs: dict[str, int]) -> dict
     spec = order["spec"]
     if spec.get("kernel"):
         channel.send("kernel", kernel(int(spec["kernel"])))  # before a submitted byte is read: nobody can amend it
-    baseline = metamorphic.peak_bytes()
+    baseline = peak_bytes()
     started = time.perf_counter()
     load = Load(spec)
     load_in_order(load, channel)
@@ -47,9 +49,9 @@ def body(order: dict[str, Any], channel: Channel, blobs: dict[str, int]) -> dict
         channel.send("timing", timing(runner, reader, spec.get("sets") or (), spec["timing"], cold))
     timed = time.perf_counter()
     if optimised and spec.get("probes", False):
-        probing.probe(runner, load, channel)
+        probe(runner, load, channel)
     if not optimised and spec.get("relations"):
-        metamorphic.relate(runner, load, channel, baseline)
+        relate(runner, load, channel, baseline)
     ended = time.perf_counter()
     return {
         "hash": load.hash_ms,
@@ -102,7 +104,7 @@ def preload() -> None:
         cold = cold_phases(hash_ms=0.0, session_ms=0.0, first_ms=runner.first_ms)
         timing(runner, BlobReader(blob), [golden], {"samples": 2, "seconds": 1.0}, cold)
         kernel(1)
-        probing.probe(runner, load, _Nowhere())
+        probe(runner, load, _Nowhere())
     finally:
         os.close(blob)
     placement(load.session)

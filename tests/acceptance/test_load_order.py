@@ -52,7 +52,7 @@ class Witness:
             return real(path, *arguments, **named)
 
         monkeypatch.setattr(onnxruntime, "InferenceSession", created)
-        for name in ("placement", "_runner", "_probe"):
+        for name in ("placement", "_runner", "probe"):
             monkeypatch.setattr(run, name, self._later(name, getattr(run, name)))
 
     def _around(self, name: str, step: load.Step) -> load.Step:
@@ -106,7 +106,7 @@ def test_all_thirteen_steps_pass_in_order(tmp_path: Path, witness: Witness) -> N
     assert tuple(load.STEPS) == LOAD_ORDER
     assert channel.steps() == witness.entered == list(LOAD_ORDER)
     assert witness.sessions == [str(tmp_path / "model.onnx")]
-    assert witness.later == ["placement", "_runner", "_probe"]
+    assert witness.later == ["placement", "_runner", "probe"]
     assert channel.all("case")
 
 
