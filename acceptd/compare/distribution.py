@@ -20,7 +20,7 @@ class Distributed(Rows):
     """Range, sum and Jensen-Shannon divergence (docs/parity.md).
 
     Divergence takes logarithms, which cost more than all else. Topsøe (IEEE Transactions on Information Theory
-    46(4), 2000, doi:10.1109/18.850703) has, term by term, Δ/(4 ln 2) ≤ JS ≤ Δ/2 in bits for the triangular
+    46(4), 2000) has, term by term, Δ/(4 ln 2) ≤ JS ≤ Δ/2 in bits for the triangular
     discrimination Δ = Σ (p - q)² / (p + q). So only rows whose Δ can still hold the maximum are computed in full.
     """
 

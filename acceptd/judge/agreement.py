@@ -82,7 +82,7 @@ def _classes(row: OutputStats, held: Resolved) -> Iterator[Breach]:
     if share < held.top1:
         place = row.ranking.top1_worst if row.ranking is not None and row.ranking.top1_worst else Place()
         text = f"{row.top1_mismatches} of {row.top1_total} rows have another top class than expected"
-        yield Breach("top1", share, held.top1, place, text + (f"; first {worst(place)}" if place.index else ""))
+        yield Breach("top1", share, held.top1, place, text + (f"; {first(place)}" if place.index else ""))
 
 
 def _range(row: OutputStats) -> Iterator[Breach]:
@@ -99,11 +99,11 @@ def _tokens(row: OutputStats) -> Iterator[Breach]:
         return
     if found.exact < found.rows:
         place = found.token_worst or Place()
-        text = f"{found.rows - found.exact} of {found.rows} rows have another token; first {worst(place)}"
+        text = f"{found.rows - found.exact} of {found.rows} rows have another token; {first(place)}"
         yield Breach("tokens", found.rows - found.exact, 0, place, text)
     if found.unterminated:
         place = found.end_worst or Place()
-        text = f"{found.unterminated} of {found.rows} rows end elsewhere; first {worst(place)}"
+        text = f"{found.unterminated} of {found.rows} rows end elsewhere; {first(place)}"
         yield Breach("end", found.unterminated, 0, place, text)
 
 
@@ -167,4 +167,13 @@ def _keeps(name: str, value: float | str, bound: float) -> bool:
 
 def worst(place: Place) -> str:
     """Return a place in words: ``worst at [0, 2]: expected 0.3, got 0.5``."""
-    return f"worst at {place.index[:MAX_INDEX]}: expected {place.expected}, got {place.got}"
+    return f"worst {_at(place)}"
+
+
+def first(place: Place) -> str:
+    """Return a place in words, where what is wrong has no degree and the first one is shown."""
+    return f"first {_at(place)}"
+
+
+def _at(place: Place) -> str:
+    return f"at {place.index[:MAX_INDEX]}: expected {place.expected}, got {place.got}"
