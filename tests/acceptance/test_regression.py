@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -181,3 +182,50 @@ def test_another_interface_is_told_and_held_only_where_the_policy_requires_the_c
     assert not [job for job in report["resources"]["jobs"] if job["variant"] == "prior"]
     assert beside(bench, made, older, "regression.required=true")["verdict"] == "held"
     assert beside(bench, made, older, "regression.enabled=false")["regression"] == []
+
+
+def test_a_release_with_external_data_runs_beside_the_one_that_follows(bench: Desk, tmp_path: Path) -> None:
+    bundles = []
+    for name, file, tenth in (("old", "old.bin", 0.0), ("new", "new.bin", 1e-7)):
+        made = classifier.write_bundle(tmp_path / name, sets=2, bias=(-1.0, 0.5, tenth))
+        model = onnx.load(made / "model.onnx")
+        (made / "model.onnx").unlink()
+        onnx.save_model(model, made / "model.onnx", save_as_external_data=True, location=file, size_threshold=0)
+        bundles.append(made)
+    report = beside(bench, bundles[1], bundles[0])
+    assert report["verdict"] == "accepted", report["findings"]
+    (told,) = report["regression"]
+    assert (told["status"], told["outputs"][0]["mismatches"]) == ("compared", 0)
+    sizes = [sum(file.stat().st_size for file in one.iterdir() if file.is_file()) for one in bundles]
+    manifests = [(one / "bundle.toml").stat().st_size for one in bundles]
+    (cost,) = [one for one in told["cost"] if one["what"] == "size"]
+    assert (cost["release"], cost["now"]) == (sizes[0] - manifests[0], sizes[1] - manifests[1])
+
+
+def test_a_model_that_looks_slower_is_timed_in_turn_with_the_release(
+    bench: Desk, older: Path, tmp_path: Path
+) -> None:
+    """A hundred nodes in a row that add next to nothing to the logits: many times as long on any machine."""
+    made = classifier.write_bundle(tmp_path / "next", version="2.0.0", sets=2)
+    model = onnx.load(made / "model.onnx")
+    model.graph.initializer.append(numpy_helper.from_array(np.array(1e-9, np.float32), "little"))
+    softmax = model.graph.node.pop()
+    softmax.input[0] = "chosen"
+    names = ["logits", *(f"step{index}" for index in range(100))]
+    model.graph.node.extend(helper.make_node("Sin", [one], [two]) for one, two in pairwise(names))
+    model.graph.node.append(helper.make_node("Mul", [names[-1], "little"], ["dust"]))
+    model.graph.node.extend([helper.make_node("Add", ["logits", "dust"], ["chosen"]), softmax])
+    (made / "model.onnx").write_bytes(model.SerializeToString())
+    rewrite(made, lambda document: document["export"].update(layers=200))
+    strict = ("regression.latency_slack_ms=0.0", "performance.seconds=1.0")
+    report = beside(bench, made, older, *strict)
+    turns = [job["variant"] for job in report["resources"]["jobs"] if job["variant"].startswith("timed")]
+    assert turns == ["timed-prior", "timed"] * 2
+    assert report["verdict"] == "held", report["findings"]
+    assert codes(report, "hold") == {"regression/slower"}
+    assert report["regression"][0]["latency"]["rounds"] == 2
+    once = beside(bench, made, older, *strict, "regression.timing_rounds=0")
+    assert not [job for job in once["resources"]["jobs"] if job["variant"].startswith("timed")]
+    assert "regression/slower-unclear" in codes(once, "warn")
+    # A tenth of a millisecond more is no matter under the policy as it is.
+    assert beside(bench, made, older)["verdict"] == "accepted"

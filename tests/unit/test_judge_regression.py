@@ -14,6 +14,7 @@ from acceptd.evidence import (
     Case,
     DeclaredModel,
     Done,
+    External,
     JobRecord,
     Named,
     OutputStats,
@@ -27,6 +28,7 @@ from acceptd.evidence import (
     Submission,
     Timing,
     declared_by,
+    released_files,
 )
 from acceptd.judge import beside
 from acceptd.judge.finding import Judgement
@@ -334,6 +336,18 @@ def test_labels_are_what_classes_are_compared_by() -> None:
     for labels, said in ((("accept", "review", "deny"), "others"), (("accept", "accept", "review"), "twice")):
         how = beside.beside(labelled(*labels), model, world.facts())
         assert said in how.obstacle
+
+
+def test_what_a_release_reads_is_known_only_where_every_file_is_on_record() -> None:
+    def external(location: str) -> External:
+        return External(tensor="w", location=location, offset=0, length=4, where="graph", inside=True)
+
+    sealed = {"m/model.onnx": ("a" * 64, 10), "m/w.bin": ("b" * 64, 20), "m/other.bin": ("c" * 64, 30)}
+    found = released_files("m/model.onnx", [external("w.bin"), external("./w.bin")], 2, sealed)
+    assert [(one.path, one.size) for one in found] == [("m/model.onnx", 10), ("m/w.bin", 20)]
+    for told, count in (([external("gone.bin")], 1), ([external("../../w.bin")], 1), ([external("w.bin")], 2)):
+        assert released_files("m/model.onnx", told, count, sealed) == []
+    assert released_files("other.onnx", [], 0, sealed) == []
 
 
 # -- cost
