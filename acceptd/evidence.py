@@ -39,6 +39,7 @@ from acceptd.prior import Snapshot as Snapshot
 from acceptd.prior import data_digest as data_digest
 from acceptd.prior import pruned as pruned
 from acceptd.prior import released_files as released_files
+from acceptd.probe_facts import SCOPES as SCOPES
 from acceptd.probe_facts import LeftOut as LeftOut
 from acceptd.probe_facts import Probed as Probed
 from acceptd.profile_facts import UnderProfile as UnderProfile

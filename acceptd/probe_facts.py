@@ -8,11 +8,15 @@ from pydantic import Field
 
 from acceptd.values import Count, Evidence, Text
 
+What = Annotated[str, Field(max_length=64)]
+SCOPES = 3
+"""Frames that an honest run sends at most; of more only the first count."""
+
 
 class LeftOut(Evidence):
     """So many of ``what`` were not made, and why."""
 
-    what: Annotated[str, Field(max_length=64)]
+    what: What
     count: Count
     reason: Text
 
@@ -24,7 +28,7 @@ class Probed(Evidence):
     """
 
     scope: Literal["inside", "outside", "relations"]
-    counts: Annotated[dict[str, Count], Field(max_length=32)] = {}
+    counts: Annotated[dict[What, Count], Field(max_length=32)] = {}
     left_out: Annotated[list[LeftOut], Field(max_length=64)] = []
     seconds: Annotated[float, Field(ge=0)] = 0.0
     classes: Count | None = None

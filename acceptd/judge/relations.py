@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from acceptd.evidence import Case, Facts, JobRecord, OutputStats, Probed
+from acceptd.evidence import SCOPES, Case, Facts, JobRecord, OutputStats, Probed
 from acceptd.judge.finding import Finding
 from acceptd.judge.jobs import place
 from acceptd.judge.words import make
@@ -44,7 +44,7 @@ def told(manifest: Manifest, model: ModelSpec, record: JobRecord) -> Iterator[Fi
     """Yield what a run says of its probes as a whole: what was left out."""
     if not manifest.declared:
         return
-    for one in record.probed:
+    for one in record.probed[:SCOPES]:
         left = [
             f"{part.count} {part.what} ({part.reason})" if part.count > 1 else f"{part.what} ({part.reason})"
             for part in one.left_out

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from acceptd.evidence import JobRecord
+from acceptd.evidence import SCOPES, JobRecord
 from acceptd.report.escape import markup, size
 from acceptd.report.tables import table
 
@@ -23,7 +23,7 @@ def probed(records: Iterable[JobRecord]) -> list[dict[str, Any]]:
         {"model": record.model, "profile": record.profile, **one.model_dump()}
         for record in records
         if record.kind == "run"
-        for one in record.probed
+        for one in record.probed[:SCOPES]
     ]
 
 

@@ -53,6 +53,13 @@ def test_a_terminal_gets_one_line_for_a_model_and_all_on_demand() -> None:
     assert len(probed_rows(report(), every=True)) == 2
 
 
+def test_a_job_that_says_it_a_thousand_times_is_heard_three_times() -> None:
+    assert len(probed([world.run(probed=[INSIDE] * 1000)])) == 3
+    judged = world.verdict(world.submission([world.run(probed=[INSIDE] * 1000)]))
+    (finding,) = [one for one in judged.findings if one.code == "behaviour/probes-left-out"]
+    assert finding.count <= 3
+
+
 def test_where_nothing_was_probed_there_is_no_section() -> None:
     assert probed([world.run()]) == []
     assert probed_section({"probed": []}) == ""
