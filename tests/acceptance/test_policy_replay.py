@@ -66,6 +66,10 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         names.append(made.drop(bare, "bare"))
         for name in names:
             made.verdict(name)
+        second = made.drop(
+            lambda path: classifier.write_bundle(path, version="2.0.0", bias=(-0.75, 0.5, 0.0)), "second"
+        )
+        assert made.verdict(second)["difference"]["release"]  # beside the release that the first one made
         made.stop()
         yield made
 
@@ -103,7 +107,7 @@ def test_under_its_own_policy_every_submission_gives_the_very_same_findings(done
     with Ledger.open(done.state, create=False) as ledger:
         shelf = Shelf(ledger)
         entries = list(ledger.entries(kind="verdict"))
-        assert len(entries) == len(HOSTILE) + 2
+        assert len(entries) == len(HOSTILE) + 3
         for entry in entries:
             stored = shelf.read(entry)
             again = judged(stored, stored.policy, stored.submission, stored.targets)
@@ -121,7 +125,7 @@ def test_the_command_says_that_the_same_policy_changes_nothing(done: World) -> N
     ran = done.acceptd("policy", "replay", "--policy", "demo", "--json")
     assert ran.returncode == 0, ran.stdout + ran.stderr
     found = json.loads(ran.stdout)
-    assert found["counts"] == {"unchanged": len(HOSTILE) + 2}
+    assert found["counts"] == {"unchanged": len(HOSTILE) + 3}
     assert (found["drifted"], found["damaged"], found["exit_code"]) == (0, 0, 0)
 
 
@@ -220,7 +224,7 @@ def test_the_release_holds_for_the_profiles_that_accepted_and_statements_name_ea
         assert opened.options["optimisation"] == level
         answer = opened.session().run({"features": [[0.9, 0.8, 0.75, 0.1]]})
         assert answer.labels() == ["accept"]
-    (entry,) = [one for one in done.entries("verdict") if one["body"]["verdict"] == "accepted"]
+    entry = next(one for one in done.entries("verdict") if one["body"]["verdict"] == "accepted")
     rows = {row["profile"]: row for row in entry["body"]["profiles"]}
     assert rows["cpu"]["runtime_identity"] != rows["basic"]["runtime_identity"]
     said = json.loads(_open(entry["body"]["statement"])[0])["predicate"]
