@@ -18,6 +18,8 @@ from tests.world import codes
 pytestmark = pytest.mark.acceptance
 
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
+PATIENT = ("probes.seconds=600", "probes.relations_seconds=600")
+"""A busy machine must not leave out what a test looks for."""
 BATCH = {"batch": {"min": 1, "max": 32}}
 
 
@@ -34,7 +36,7 @@ def told(report: dict[str, Any], scope: str) -> dict[str, Any]:
 
 def test_an_honest_model_meets_every_draw_and_every_relation_within_all_walls(place: Desk, tmp_path: Path) -> None:
     classifier.write_bundle(tmp_path / "good")
-    report = place.check(tmp_path / "good")
+    report = place.check(tmp_path / "good", *PATIENT)
     assert (report["verdict"], codes(report, "reject", "hold", "warn")) == ("accepted", set())
     assert {state for name, state in report["walls"].items() if name in place.rules().policy.required_walls} == {
         "enforced"
@@ -49,7 +51,7 @@ def test_an_honest_model_meets_every_draw_and_every_relation_within_all_walls(pl
 
 def test_too_few_threads_leave_calls_at_once_out_and_say_so(place: Desk, tmp_path: Path) -> None:
     classifier.write_bundle(tmp_path / "good")
-    report = place.check(tmp_path / "good", "limits.threads=3")
+    report = place.check(tmp_path / "good", "limits.threads=3", *PATIENT)
     assert report["verdict"] == "accepted"
     assert "behaviour/probes-left-out" in codes(report, "info")
     assert [part["what"] for part in told(report, "relations")["left_out"]] == ["meta:concurrent-4"]
@@ -73,10 +75,10 @@ def softmax_over_the_batch(path: Path, **table: Any) -> Path:
 
 
 def test_rows_that_influence_each_other_are_held_unless_that_is_declared(place: Desk, tmp_path: Path) -> None:
-    held = place.check(softmax_over_the_batch(tmp_path / "plain"))
+    held = place.check(softmax_over_the_batch(tmp_path / "plain"), *PATIENT)
     assert held["verdict"] == "held"
     assert "behaviour/row-dependence" in codes(held, "hold")
-    declared = place.check(softmax_over_the_batch(tmp_path / "declared", rows_interact=True))
+    declared = place.check(softmax_over_the_batch(tmp_path / "declared", rows_interact=True), *PATIENT)
     assert declared["verdict"] == "accepted", declared["reason"]
     assert "behaviour/rows-interact-declared" in codes(declared, "info")
 
@@ -107,11 +109,11 @@ def deadly(path: Path, at: int) -> Path:
 def test_a_crash_on_one_number_of_the_declared_range_is_met_by_draws_and_not_excused(
     place: Desk, tmp_path: Path
 ) -> None:
-    report = place.check(deadly(tmp_path / "inside", 7))
+    report = place.check(deadly(tmp_path / "inside", 7), *PATIENT)
     assert report["verdict"] == "rejected"
     assert "run/crash" in codes(report, "reject")
     assert "behaviour/probe-crash-outside" not in codes(report)
-    outside = place.check(deadly(tmp_path / "outside", 40))
+    outside = place.check(deadly(tmp_path / "outside", 40), *PATIENT)
     assert outside["verdict"] == "accepted", outside["reason"]
     (finding,) = [one for one in outside["findings"] if one["code"] == "behaviour/probe-crash-outside"]
     assert finding["message"].startswith("SIGFPE")
