@@ -381,6 +381,7 @@ class Acceptance:
         model: str = "",
         variant: Variant = "",
         proc_fd: bool = False,
+        scratch: bool = False,
         profile: Profile | None = None,
         shelf: Shelf | None = None,
     ) -> JobRecord:
@@ -399,6 +400,7 @@ class Acceptance:
             profile=profile if kind == "run" else None,
             variant=variant,
             proc_fd=proc_fd,
+            scratch=scratch,
         )
         self.hold.check()  # what was cancelled is no evidence
         return record

@@ -33,6 +33,11 @@ from acceptd.performance_facts import ColdPhase as ColdPhase
 from acceptd.performance_facts import HostLoad as HostLoad
 from acceptd.performance_facts import Kernel as Kernel
 from acceptd.performance_facts import Timing as Timing
+from acceptd.placement_facts import Boundary as Boundary
+from acceptd.placement_facts import PlacedNode as PlacedNode
+from acceptd.placement_facts import Placement as Placement
+from acceptd.placement_facts import PlacementSummary as PlacementSummary
+from acceptd.placement_facts import Profiled as Profiled
 from acceptd.prior import Prior as Prior
 from acceptd.prior import ReleasedFile as ReleasedFile
 from acceptd.prior import Snapshot as Snapshot
@@ -201,23 +206,6 @@ class Schema(Evidence):
     runtime: Annotated[dict[str, Text], Field(max_length=64)] = {}
 
 
-class PlacedNode(Evidence):
-    """How many nodes of one operator a provider took."""
-
-    provider: Text
-    domain: Text
-    op_type: Text
-    count: Count
-
-
-class Placement(Evidence):
-    """``run``: nodes by provider."""
-
-    nodes: Annotated[list[PlacedNode], Field(max_length=8192)]
-    available: bool = True
-    note: Text = ""
-
-
 class Case(Evidence):
     """``run``: one inference. ``set`` names the golden set, or the probe (``probe:zeros``).
 
@@ -269,6 +257,7 @@ FRAMES: dict[str, type[Evidence]] = {
     "case": Case,
     "kernel": Kernel,
     "timing": Timing,
+    "profiled": Profiled,
     "probed": Probed,
     "done": Done,
     "note": Note,
@@ -338,6 +327,7 @@ class JobRecord(Evidence):
     cases: list[Case] = []
     kernel: Kernel | None = None
     timing: Timing | None = None
+    profiled: Profiled | None = None
     probed: list[Probed] = []
     notes: list[Note] = []
     done: Done | None = None

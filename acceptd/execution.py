@@ -14,6 +14,7 @@ from acceptd.cell.limits import JobLimits, job_limits
 from acceptd.evidence import Facts, JobRecord, Prior, Sealed, Variant, Vectors
 from acceptd.judge import inventory, performance, slower
 from acceptd.judge.beside import beside, wanted
+from acceptd.measuring import profiling_order, timing_order
 from acceptd.oracle import Oracle
 from acceptd.ordering import RunJob, Shelf
 from acceptd.policy.contract import Contract
@@ -50,6 +51,7 @@ class _Order:
     limits: JobLimits
     inputs: Blob
     outputs: Blob
+    scratch: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,34 +111,33 @@ class Execution:
         share = job_share(self.rules, "run", mapped=mapped)
         records = [record for records in self.hold.side_by_side(share, calls) for record in records]
         main = next((one for one in reversed(records) if one.variant == ""), None)
-        if released is not None and slower.suspected(records, released.beside, self.rules.policy):
+        alternated = released is not None and slower.suspected(records, released.beside, self.rules.policy)
+        if released is not None and alternated:
             for _ in range(self.rules.policy.regression.timing_rounds):
                 records += self._alternate(released, order_of("timed"), base, order_of("timed-prior").outputs)
-        elif performance.again(main, self.contract, self.rules.policy):
-            records += self._timed_alone(order_of("timed"), base)
-        return records
+        return records + (self._further(order_of, base, main, timed=alternated) if main is not None else [])
 
     def _timing(self, *, judged: bool = False) -> dict[str, Any]:
-        """Return what a run's order says of timing: enough to judge by only where the contract has a ceiling."""
-        table = self.rules.policy.performance
-        judged |= self.contract is not None and self.contract.ceilings.timed
-        samples, seconds = (
-            (table.judged_samples, table.judged_seconds) if judged else (table.samples, table.seconds)
-        )
-        if self.inferred or (not samples and not judged):
-            return {}
-        # A quarter of the processor time that a run has: timing must not be what brings it to its limit.
-        seconds = min(seconds, self.rules.policy.limits.run_cpu_seconds / 4)
-        ask: dict[str, Any] = {"timing": {"samples": samples, "seconds": seconds, "set": ""}}
-        if self.contract is not None and self.contract.ceilings.p50_kernels is not None:
-            ask["kernel"] = table.kernel_samples
-        return ask
+        """Return what a run's order says of timing; nothing where nothing was declared, and so promised."""
+        return {} if self.inferred else timing_order(self.rules.policy, self.contract, judged=judged)
 
-    def _timed_alone(self, order: _Order, base: dict[str, Any]) -> list[JobRecord]:
-        """Time a model once more in a job with the machine to itself, as far as acceptd can see to that."""
-        spec = base | {"optimised": True, "repeats": 2, "probes": False} | self._timing()
-        with self.hold.alone():
-            return [self._once(order, spec)]
+    def _further(
+        self, orders: Callable[[Variant], _Order], base: dict[str, Any], done: JobRecord, *, timed: bool
+    ) -> list[JobRecord]:
+        """Measure what the first runs left open: once more, alone, for a ceiling; and under the profiler.
+
+        ``timed``: it was timed again beside the release, which does for a ceiling too.
+        """
+        spec = base | {"optimised": True, "repeats": 2, "probes": False}
+        found: list[JobRecord] = []
+        if not timed and performance.again(done, self.contract, self.rules.policy):
+            with self.hold.alone():
+                found.append(self._once(orders("timed"), spec | self._timing()))
+        if profiling := profiling_order(self.rules.policy, done):
+            # No /proc/self/fd beside a directory that may be written to.
+            order = replace(orders("profiled"), external=False, scratch=True)
+            found.append(self._once(order, spec | {"repeats": 1} | profiling))
+        return found
 
     def _relations(self, limits: JobLimits) -> dict[str, Any] | None:
         """Return what the second process may use to hold calls against each other; None where it shall not."""
@@ -228,6 +229,7 @@ class Execution:
                 model=order.model,
                 variant=order.variant,
                 proc_fd=order.external,
+                scratch=order.scratch,
             )
 
 

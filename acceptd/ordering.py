@@ -38,4 +38,5 @@ class RunJob(Protocol):
         variant: Variant = "",
         proc_fd: bool = False,
         shelf: Shelf | None = None,
+        scratch: bool = False,
     ) -> JobRecord: ...

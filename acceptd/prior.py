@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from hashlib import sha256
 from posixpath import dirname, join, normpath
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from acceptd.declared import Declared
 from acceptd.model_facts import External, Facts
+from acceptd.placement_facts import Placement, PlacementSummary, Profiled, ProfilePlacement, summary
 from acceptd.structure_facts import Structure
 from acceptd.values import Count, Evidence, Text
 
@@ -39,6 +41,8 @@ class Snapshot(Evidence):
     data_sha256: str = ""
     files: Annotated[list[ReleasedFile], Field(max_length=20_001)] = []
     """What a run of it reads: the model file first, then its external data. Empty where not known."""
+    placements: Annotated[list[ProfilePlacement], Field(max_length=64)] = []
+    """By profile; empty in evidence of older versions, and of a model that has not run yet."""
 
 
 class Prior(Evidence):
@@ -80,6 +84,29 @@ def pruned(facts: Facts) -> Facts:
     left_out = ("external", "problems", "initializer_names", "weights", "function_facts")
     uses = [use.model_copy(update={"types": []}) for use in facts.operators]
     return facts.model_copy(update={**{key: [] for key in left_out}, "operators": uses, "cost": None})
+
+
+def placements_in(jobs: Sequence[Mapping[str, Any]], model: str) -> list[ProfilePlacement]:
+    """Return the placements of one model, by profile, from the jobs of stored evidence.
+
+    ``jobs`` are job records as JSON data. What an older version did not write is left out, and so is what it wrote
+    in another form: then nothing is compared.
+    """
+    runs = [job for job in jobs if job.get("kind") == "run" and job.get("model") == model]
+    main = {str(job.get("profile", "")): job for job in runs if not job.get("variant") and job.get("placement")}
+    timed = {str(job.get("profile", "")): job.get("profiled") for job in runs if job.get("variant") == "profiled"}
+    found: list[ProfilePlacement] = []
+    for profile, job in sorted(main.items()):
+        with suppress(ValidationError):
+            placed = Placement.model_validate(job["placement"])
+            given = timed.get(profile)
+            profiled = Profiled.model_validate(given) if given else None
+            session = [str(name) for name in (job.get("schema_") or {}).get("providers", [])]
+            wanted = placed.requested_provider
+            if wanted:
+                one: PlacementSummary = summary(placed, profiled, [wanted], session)
+                found.append(ProfilePlacement(profile=profile, summary=one))
+    return found[:64]
 
 
 def data_digest(file: str, external: Sequence[External], count: int, sealed: Mapping[str, str]) -> str:

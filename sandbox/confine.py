@@ -49,6 +49,8 @@ _SECCOMP_MODE_FILTER: Final = 2
 _CAPABILITY_VERSION_3: Final = 0x20080522
 
 _ACCESS_FS_READ_FILE: Final = 1 << 2
+_ACCESS_FS_MAKING: Final = 1 << 1 | 1 << 8 | 1 << 14
+"""WRITE_FILE, MAKE_REG and TRUNCATE (the last from ABI 3 on)."""
 _FS_RIGHTS_BY_ABI: Final = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}
 """How many file-system rights each Landlock ABI knows; later ABIs keep 16."""
 
@@ -105,7 +107,9 @@ def _mount(source: str | None, target: str, kind: str | None, flags: int, data: 
     _check(result, f"mount {target}")
 
 
-def private_root(staging: str, files: list[tuple[str, str]], *, proc_fd: bool = False) -> None:
+def private_root(
+    staging: str, files: list[tuple[str, str]], *, proc_fd: bool = False, scratch: tuple[str, int] | None = None
+) -> None:
     """Pivot into a fresh read-only tmpfs that holds only ``files``.
 
     Args:
@@ -114,6 +118,7 @@ def private_root(staging: str, files: list[tuple[str, str]], *, proc_fd: bool = 
             read-only mounts, and a bind inherits that. A source may be a directory.
         proc_fd: bind the caller's own ``/proc/self/fd``, and nothing else of /proc. What a magic link there
             leads to is still held by Landlock and by seccomp (openat reads only).
+        scratch: path inside and bytes of a directory that may be written to, the only one.
     """
     _mount(None, "/", None, _MS_REC | _MS_PRIVATE)
     _mount(
@@ -144,6 +149,10 @@ def private_root(staging: str, files: list[tuple[str, str]], *, proc_fd: bool = 
         target = f"{staging}/proc/self/fd"
         os.makedirs(target, 0o755)
         _mount("/proc/self/fd", target, None, _MS_BIND)
+    if scratch is not None:
+        os.mkdir(staging + scratch[0], 0o700)
+        flags = _MS_NOSUID | _MS_NODEV | _MS_NOEXEC
+        _mount("tmpfs", staging + scratch[0], "tmpfs", flags, f"size={scratch[1]},nr_inodes=8,mode=0700")
     flags = _MS_REMOUNT | _MS_BIND | _MS_RDONLY | _MS_NOSUID | _MS_NODEV | _MS_NOEXEC
     _mount(None, staging, None, flags)
     os.chdir(staging)
@@ -174,8 +183,10 @@ def landlock_abi() -> int:
     return max(int(result), 0)
 
 
-def landlock(readable: list[str]) -> int:
+def landlock(readable: list[str], scratch: str = "") -> int:
     """Allow reading of ``readable`` (files or directories, below) and nothing else; return the ABI used.
+
+    In the directory ``scratch``, where one is named, files may be made, written and read.
 
     With ABI 4 TCP bind and connect are refused, with ABI 6 abstract sockets and signals to outside.
     """
@@ -196,10 +207,12 @@ def landlock(readable: list[str]) -> int:
         "landlock_create_ruleset",
     )
     try:
-        for path in readable:
+        for path in [*readable, *([scratch] if scratch else [])]:
             descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
             try:
                 allowed = _ACCESS_FS_READ_FILE
+                if path == scratch:
+                    allowed |= _ACCESS_FS_MAKING & rights
                 if os.path.isdir(path):
                     allowed |= 1 << 3  # LANDLOCK_ACCESS_FS_READ_DIR
                 rule = ctypes.create_string_buffer(struct.pack("=Qi", allowed, descriptor), 12)

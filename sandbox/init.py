@@ -165,7 +165,8 @@ def _build_room(
     try:
         if "root" in off:
             raise OSError(0, "switched off")
-        confine.private_root(staging, files, proc_fd=bool(order["proc_fd"]))
+        scratch = (messages.SCRATCH_DIR, messages.SCRATCH_BYTES) if order.get("scratch") else None
+        confine.private_root(staging, files, proc_fd=bool(order["proc_fd"]), scratch=scratch)
         states["root"] = "enforced"
     except OSError as error:
         states["root"], notes["root"] = "failed", str(error)
@@ -231,7 +232,8 @@ def _confine_self(
             # Their directory, which holds nothing else here: OpenVINO finds its parsers by listing it.
             readable += {path if os.path.isdir(path) else os.path.dirname(path) for path in visible}
         try:
-            abi = confine.landlock(readable)
+            own = order.get("scratch") and states.get("root") == "enforced"
+            abi = confine.landlock(readable, messages.SCRATCH_DIR if own else "")
             states["landlock"] = "enforced"
         except OSError as error:
             states["landlock"] = "unavailable" if error.errno == 95 else "failed"

@@ -20,7 +20,7 @@ from typing import Any, Final, TypeGuard
 
 from sandbox import session
 from sandbox.interface import Difference, RuntimeValue, compare
-from sandbox.messages import LOAD_ORDER, MODEL_DIR, Channel, RefusedError, clip, text_of
+from sandbox.messages import LOAD_ORDER, MODEL_DIR, SCRATCH_DIR, Channel, RefusedError, clip, text_of
 from sandbox.tensors import ELEMENTS
 
 MAX_PORTS: Final = 4096
@@ -156,8 +156,12 @@ def provider(load: Load) -> str:
 
 
 def builder(load: Load) -> str:
-    """Step 6: fresh session options, silent and without profiling."""
+    """Step 6: fresh session options, silent; with the profiler only where the order asks for a profiled run."""
     load.options = session.new_options()
+    if load.spec.get("profiled"):
+        load.options.enable_profiling = True
+        load.options.profile_file_prefix = f"{load.spec.get('scratch', SCRATCH_DIR)}/p"
+        return "SessionOptions, profiled"
     return "SessionOptions"
 
 

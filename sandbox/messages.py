@@ -32,6 +32,11 @@ MAX_TEXT: Final = 4096
 MODEL_DIR: Final = "/m"
 """Where a job finds its named files, below the private root."""
 
+SCRATCH_DIR: Final = "/p"
+"""Where a profiled run, and no other job, may write: onnxruntime's profiler knows only a file by its name."""
+SCRATCH_BYTES: Final = 32 << 20
+"""Size of that directory, which is memory."""
+
 TYPES: Final[dict[str, tuple[str, ...]]] = {
     "unpack": ("walls", "entry*", "done"),
     "manifest": ("walls", "manifest", "done"),
@@ -40,7 +45,7 @@ TYPES: Final[dict[str, tuple[str, ...]]] = {
     "vectors": ("walls", "vectors", "done"),
     "run": (
         *("walls", "kernel*", "step*", "schema", "step*", "placement"),
-        *("case*", "timing*", "case*", "probed*", "case*", "probed*", "done"),
+        *("case*", "timing*", "case*", "probed*", "case*", "probed*", "profiled*", "done"),
     ),
     "reference": ("walls", "case*", "done"),
     "attack": ("walls", "note*", "done"),

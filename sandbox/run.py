@@ -18,6 +18,7 @@ from sandbox.messages import Channel, encode
 from sandbox.metamorphic import peak_bytes, relate
 from sandbox.placement import placement
 from sandbox.probing import probe
+from sandbox.profiled import profiled
 from sandbox.tensors import ELEMENTS, BlobReader, BlobWriter, TensorValue, nbytes_of, tensor_of
 from sandbox.timing import cold_phases, kernel, timing
 from sandbox.values import UnexpressibleError, from_runtime, to_runtime
@@ -36,7 +37,8 @@ def body(order: dict[str, Any], channel: Channel, blobs: dict[str, int]) -> dict
     load = Load(spec)
     load_in_order(load, channel)
     loaded = time.perf_counter()
-    channel.send("placement", placement(load.session))
+    placed_nodes = placement(load.session, load.profile.get("providers") or ())
+    channel.send("placement", placed_nodes)
     placed = time.perf_counter()
     runner = _runner(load, blobs, channel)
     optimised = bool(spec.get("optimised", True))
@@ -52,6 +54,12 @@ def body(order: dict[str, Any], channel: Channel, blobs: dict[str, int]) -> dict
         probe(runner, load, channel)
     if not optimised and spec.get("relations"):
         relate(runner, load, channel, baseline)
+    if optimised and spec.get("profiled"):
+        nodes = sum(row["count"] for row in placed_nodes["nodes"])
+        channel.send(
+            "profiled",
+            profiled(load.session, runner, reader, spec.get("sets") or (), spec["profiled"], nodes=nodes),
+        )
     ended = time.perf_counter()
     return {
         "hash": load.hash_ms,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -55,8 +55,7 @@ def timing(
     bundle time the same set, whatever else the machine does. A set that failed is not timed.
     """
     wanted = str(ask.get("set") or "")
-    ran = [one for one in sets if str(one["name"]) in runner.warm_ms and wanted in {"", str(one["name"])}]
-    item = max(ran, key=lambda one: _nbytes(one["inputs"]), default=None)
+    item = largest(sets, [name for name in runner.warm_ms if wanted in {"", name}])
     if item is None:
         return {"set": clip(wanted), "note": "no golden set ran to its end", "cold": cold}
     name = str(item["name"])
@@ -77,6 +76,12 @@ def timing(
     except Exception as error:  # noqa: BLE001 - onnxruntime's own types; the goldens are judged by themselves
         return body | {"note": text_of(f"{type(error).__name__}: {error}")}
     return body | {"wall_ms": walls, "cpu_ms": cpu}
+
+
+def largest(sets: Sequence[dict[str, Any]], names: Collection[str]) -> dict[str, Any] | None:
+    """Return the set with the most bytes of input of those named, the first of several; None without one."""
+    named = [one for one in sets if str(one["name"]) in names]
+    return max(named, key=lambda one: _nbytes(one["inputs"]), default=None)
 
 
 def _nbytes(value: Any) -> int:

@@ -165,6 +165,7 @@ class Cell:
         profile: Profile | None = None,
         variant: Variant = "",
         proc_fd: bool = False,
+        scratch: bool = False,
         walls_off: Sequence[str] = (),
     ) -> JobRecord:
         """Run one job to its end; a ``lost`` one once more (design, rule 4).
@@ -177,6 +178,7 @@ class Cell:
                 write-only, never one that the trusted side goes on using.
             proc_fd: gives the job its own descriptors at ``/proc/self/fd`` and nothing else of /proc:
                 onnxruntime from 1.32 on reads external data only where it can name what it opened.
+            scratch: gives the job a small directory that it may write to, for onnxruntime's profiler.
             on_frame: called for ``entry`` and data frames of ``unpack`` as they arrive; what it raises
                 (AcceptdError) kills the job and comes out here.
 
@@ -194,9 +196,10 @@ class Cell:
             "spec": spec,
             "limits": {name: getattr(limits.inner, name) for name in messages.Limits.__slots__},
             "required_walls": [name for name in required_walls if name not in OWN_WALLS],
-            "seccomp": self._seccomp,
+            "seccomp": syscalls.compiled(scratch=True).hex() if scratch and self._seccomp else self._seccomp,
             "blobs": list(blobs or {}),
             "proc_fd": proc_fd,
+            "scratch": scratch,
             "walls_off": list(walls_off),
         }
         attempts, slept = 0, 0

@@ -17,6 +17,7 @@ from acceptd.evidence import (
     Note,
     Placement,
     Probed,
+    Profiled,
     Refused,
     ResourceProfile,
     Schema,
@@ -47,6 +48,7 @@ class Collected:
         Schema: "schema_",
         Placement: "placement",
         Kernel: "kernel",
+        Profiled: "profiled",
         Timing: "timing",
         Done: "done",
     }

@@ -97,6 +97,7 @@ _PROT_WRITE, _MAP_SHARED, _MAP_ANONYMOUS, _MAP_GROWSDOWN = 0x2, 0x1, 0x20, 0x100
 _OPEN_WRITES: Final = (
     os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND | (os.O_TMPFILE & ~os.O_DIRECTORY)
 )
+_MAKES: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
 _CLONE_THREAD: Final = 0x00010000
 _FCNTL_ALLOWED: Final = {"F_GETFD": 1, "F_SETFD": 2, "F_GETFL": 3, "F_DUPFD_CLOEXEC": 1030}
 JOB_PID: Final = 2
@@ -113,8 +114,12 @@ def available() -> str:
 
 
 @functools.cache
-def compiled() -> bytes:
+def compiled(*, scratch: bool = False) -> bytes:
     """Return the BPF program for :data:`ALLOW`, :data:`KILL` and the argument checks.
+
+    ``scratch`` lets a job make files for writing, in the one directory that Landlock and the mounts leave it: for
+    onnxruntime's profiler. Never for reading and writing at once, so that none can be mapped shared: that would
+    be memory which RLIMIT_DATA does not count.
 
     Raises:
         CellUnavailableError: libseccomp is missing.
@@ -145,6 +150,10 @@ def compiled() -> bytes:
     program.add_rule(sc.ALLOW, "openat", sc.Arg(2, sc.MASKED_EQ, _OPEN_WRITES, 0))
     if platform.machine() == "x86_64":
         program.add_rule(sc.ALLOW, "open", sc.Arg(1, sc.MASKED_EQ, _OPEN_WRITES, 0))
+    if scratch:
+        program.add_rule(sc.ALLOW, "openat", sc.Arg(2, sc.MASKED_EQ, _OPEN_WRITES, _MAKES))
+        if platform.machine() == "x86_64":
+            program.add_rule(sc.ALLOW, "open", sc.Arg(1, sc.MASKED_EQ, _OPEN_WRITES, _MAKES))
     # Threads only; clone3 hides its flags behind a pointer, and glibc falls back at ENOSYS.
     program.add_rule(sc.ALLOW, "clone", sc.Arg(0, sc.MASKED_EQ, _CLONE_THREAD, _CLONE_THREAD))
     program.add_rule(sc.ERRNO(errno.ENOSYS), "clone3")

@@ -41,7 +41,7 @@ def after_run(
                 yield from interfaces.runtime(manifest, model, record.schema_)
             yield from behaviour.cases(manifest, model, record, vectors)
             yield from relations.told(manifest, model, record)
-            yield from placement.placement(record, profile)
+            yield from placement.placement(jobs, model, profile, policy, submission.prior)
         plain = jobs.last("run", model, "unoptimised")
         if plain is not None:
             yield from behaviour.cases(manifest, model, plain, vectors)
@@ -68,6 +68,11 @@ def _run_ending(manifest: Manifest, jobs: Jobs, record: JobRecord, policy: Polic
     if model is None:
         message = "a run of a model that the manifest does not name"
         yield make("sandbox/protocol-violation", "run", place(record), message)
+        return
+    if record.variant == "profiled" and record.ending not in {"done", "violation"} and record.cause != "SIGSYS":
+        # It only measures: what ends it under the profiler did not end it before.
+        message = record.refused.message if record.refused is not None else record.cause or record.message
+        yield make("placement/not-profiled", "run", place(record), f"{record.ending}: {message}")
         return
     superseded = jobs.superseded(record)
     if record.kind == "reference":

@@ -115,6 +115,7 @@ _UNTOUCHABLE_GROUPS: Final = frozenset({"cell", "policy", "runtime"})
 _NOT_LOWERED_GROUPS: Final = frozenset({"sandbox", "resources", "heldout"})
 _NOT_LOWERED: Final = frozenset(
     {
+        "placement/provider-unused",
         "run/crash",
         "run/unexpected-case",
         "seal/native-library",

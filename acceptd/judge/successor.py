@@ -22,6 +22,7 @@ from acceptd.judge.finding import Finding
 from acceptd.judge.meaning import Said, of_bundle, of_model
 from acceptd.judge.words import make, printable, safe
 from acceptd.policy.manifest import Manifest, ModelSpec
+from acceptd.prior import placements_in
 
 SHOWN: Final = 8
 SIDE: Final = 130
@@ -64,10 +65,12 @@ def as_prior(manifest: Manifest | None, submission: Submission, reason: str) -> 
         words = f"the bundle to compare with could not be inspected: {reason}"
         return Prior(status="unknown", reason=words[:1000])
     sized = {file.path: (file.sha256, file.size) for file in submission.sealed.files}
+    jobs = [job.model_dump(mode="json") for job in submission.jobs if job.kind == "run"]
     kept = []
     for one in (found[model.name] for model in manifest.models):
         files = released_files(one.file, one.facts.external, one.facts.external_count, sized)
-        kept.append(one.model_copy(update={"facts": pruned(one.facts), "files": files}))
+        update = {"facts": pruned(one.facts), "files": files, "placements": placements_in(jobs, one.name)}
+        kept.append(one.model_copy(update=update))
     digest = submission.sealed.digest
     return Prior(
         status="found",

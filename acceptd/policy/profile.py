@@ -14,6 +14,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from acceptd.policy.manifest import Table
 from acceptd.policy.names import Name, Sha256
+from acceptd.policy.performance import Operators
 from sandbox import entries
 
 _PROVIDER: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}", re.ASCII)
@@ -99,6 +100,8 @@ class Profile(Table):
         dict[Provider, Annotated[dict[Short, OptionText], Field(max_length=64)]], Field(max_length=16)
     ] = {}
     allow_cpu_fallback: bool = False
+    cpu_operators: Operators | None = None
+    """What may run on the CPU although another provider is asked for first; None: as the policy says."""
     intra_op_threads: Annotated[int, Field(ge=1, le=256)] = 1
     inter_op_threads: Annotated[int, Field(ge=1, le=256)] = 1
     optimisation: Literal["disable", "basic", "extended", "all"] = "all"

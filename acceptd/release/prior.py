@@ -16,7 +16,7 @@ from acceptd.declared import Declared, declared_by
 from acceptd.errors import AcceptdError, ConfigError, LedgerError, LoaderError
 from acceptd.evidence import Facts, Prior, Snapshot, Structure, Wire
 from acceptd.policy.manifest import validate
-from acceptd.prior import data_digest, pruned, released_files
+from acceptd.prior import data_digest, placements_in, pruned, released_files
 from acceptd.record.attest import statement_differences, verify_statement
 from acceptd.record.keys import Keyring
 from acceptd.record.log import Ledger
@@ -110,6 +110,7 @@ def _models(document: dict[str, Any]) -> list[Snapshot]:
             sha256=sealed.get(file, ""),
             data_sha256=data_digest(file, facts.external, facts.external_count, sealed),
             files=released_files(file, facts.external, facts.external_count, sized),
+            placements=placements_in(document["jobs"], job["model"]),
         )
     if set(found) != set(files) or not found:
         raise LedgerError("its evidence does not hold the facts of every model")

@@ -215,9 +215,9 @@ def test_cuda_requested_here_is_a_typed_finding_and_nothing_runs(place: Desk, tm
     assert {(job["ending"], job["run_ms"]) for job in runs} == {("refused", None)}
 
 
-def test_a_permitted_fallback_says_what_was_asked_for_and_what_ran(place: Desk, tmp_path: Path) -> None:
+def test_a_permitted_fallback_runs_says_so_and_never_satisfies_the_profile(place: Desk, tmp_path: Path) -> None:
     report = place.check(classifier.write_bundle(tmp_path / "b", sets=2), "profile=cuda-or-cpu")
-    assert report["verdict"] == "accepted", report["findings"]
+    assert (report["verdict"], codes(report, "hold")) == ("held", {"placement/provider-unused"})
     (one,) = [one for one in report["findings"] if one["code"] == "placement/cpu-fallback"]
     facts = {key: one["evidence"][key] for key in ("requested_provider", "selected_provider", "used_cpu_fallback")}
     assert facts == {

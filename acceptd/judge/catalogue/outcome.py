@@ -172,28 +172,4 @@ TABLE: Final[Table] = {
         "The model loads or runs only with graph optimisation.",
         "Nothing to do if production runs it with optimisation.",
     ),
-    "placement/cpu-fallback": Code(
-        "info",
-        "team",
-        "Nodes ran on the CPU because the asked-for provider did not take them; the profile permits that.",
-        "Nothing to do.",
-    ),
-    "placement/provider-mismatch": Code(
-        "reject",
-        "team",
-        "Nodes ran on an execution provider that was not asked for.",
-        "Use a model that the provider can run whole, or a profile that permits the fallback.",
-    ),
-    "placement/provider-unused": Code(
-        "warn",
-        "team",
-        "No node ran on the asked-for execution provider.",
-        "Use a model that the provider supports, or the CPU profile.",
-    ),
-    "placement/unknown": Code(
-        "info",
-        "team",
-        "The runtime did not say which provider ran which node.",
-        "Nothing to do.",
-    ),
 }

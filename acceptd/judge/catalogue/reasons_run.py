@@ -180,16 +180,6 @@ TABLE: Final[Reasons] = {
         "It runs only as one optimiser rewrites it; another runtime may refuse it.",
         ("CWE-758",),
     ),
-    "placement/cpu-fallback": (
-        "Speed and rounding are not those of the target alone.",
-        ("ORT execution providers",),
-    ),
-    "placement/provider-mismatch": (
-        "Answers came from other kernels than production uses, or data left for a device nobody named.",
-        ("ORT execution providers",),
-    ),
-    "placement/provider-unused": ("The test says nothing about the target.", ("ORT execution providers",)),
-    "placement/unknown": ("It stays open whose kernels were tested.", ("ORT execution providers",)),
     "resources/cpu-limit": (
         "An endless loop, or an input made to be slow, stops a production service.",
         ("CWE-835", "CWE-834", "arXiv:2006.03463"),
