@@ -42,6 +42,7 @@ from acceptd.prior import Prior as Prior
 from acceptd.prior import ReleasedFile as ReleasedFile
 from acceptd.prior import Snapshot as Snapshot
 from acceptd.prior import data_digest as data_digest
+from acceptd.prior import placements_in as placements_in
 from acceptd.prior import pruned as pruned
 from acceptd.prior import released_files as released_files
 from acceptd.probe_facts import SCOPES as SCOPES

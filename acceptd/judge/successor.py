@@ -14,6 +14,7 @@ from acceptd.evidence import (
     Submission,
     data_digest,
     declared_by,
+    placements_in,
     pruned,
     released_files,
 )
@@ -22,7 +23,6 @@ from acceptd.judge.finding import Finding
 from acceptd.judge.meaning import Said, of_bundle, of_model
 from acceptd.judge.words import make, printable, safe
 from acceptd.policy.manifest import Manifest, ModelSpec
-from acceptd.prior import placements_in
 
 SHOWN: Final = 8
 SIDE: Final = 130

@@ -24,6 +24,7 @@ from acceptd.report.parity import rows_of
 from acceptd.report.probed import probed
 from acceptd.report.profiles import for_team as team_profiles
 from acceptd.report.regression import for_team as regression_for_team
+from acceptd.report.speed import performance, placements
 
 _EXACT: Final = 2**53 - 1  # RFC 8785 knows no integer beyond; those become decimal strings
 _ROWS: Final = 500
@@ -88,6 +89,8 @@ def document(
         "parity": _parity(submission, judgement),
         "reference": proofs(submission, manifest, judgement.findings),
         "probed": probed(submission.jobs),
+        "performance": performance(submission),
+        "placement": placements(submission),
         "heldout": _heldout(submission),
         "files": [file.model_dump(exclude_defaults=True) for file in sealed.files] if sealed else [],
         "total_bytes": sealed.total_bytes if sealed else 0,

@@ -18,6 +18,7 @@ from acceptd.report.probed import probed_section
 from acceptd.report.profiles import profiles_section
 from acceptd.report.regression import regression_section
 from acceptd.report.runtime import runtime_section
+from acceptd.report.speed import performance_section, placement_section
 from acceptd.report.style import CONTENT_POLICY, CSS
 from acceptd.report.tables import BAD as _BAD
 from acceptd.report.tables import code as _code
@@ -46,6 +47,8 @@ def render(report: Mapping[str, Any]) -> str:
         _section("Beside onnx's own evaluator", oracle_section(report)),
         _section("Probes", probed_section(report)),
         _section("Held-out vectors", heldout.section(report)),
+        _section("Speed", performance_section(report)),
+        _section("Placement", placement_section(report)),
         _section("Resources", _resources(report)),
         _section("Walls of the sandbox", _walls(report)),
         _section("Runtime", runtime_section(report)),

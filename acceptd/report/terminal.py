@@ -21,6 +21,7 @@ from acceptd.report.probed import probed_rows
 from acceptd.report.profiles import profile_lines
 from acceptd.report.regression import terminal_lines as regression_lines
 from acceptd.report.runtime import runtime_rows
+from acceptd.report.speed import speed_rows
 
 STYLES: Final = {
     "accepted": "bold green",
@@ -134,6 +135,7 @@ def _facts(report: Mapping[str, Any], unicode: bool, every: bool) -> Table:
     rows += profile_lines(report)
     rows += golden_rows(report, every=every)
     rows += parity_rows(report, every=every) if every else []
+    rows += speed_rows(report, every=every)
     rows += runtime_rows(report, every=every)
     rows += oracle_rows(report) if every else []
     rows += probed_rows(report, every=every) if every else []
