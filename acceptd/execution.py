@@ -110,7 +110,7 @@ class Execution:
             mapped = max(mapped, released.mapped_bytes)
         share = job_share(self.rules, "run", mapped=mapped)
         records = [record for records in self.hold.side_by_side(share, calls) for record in records]
-        main = next((one for one in reversed(records) if one.variant == ""), None)
+        main = next((one for one in reversed(records) if one.kind == "run" and one.variant == ""), None)
         alternated = released is not None and slower.suspected(records, released.beside, self.rules.policy)
         if released is not None and alternated:
             for _ in range(self.rules.policy.regression.timing_rounds):

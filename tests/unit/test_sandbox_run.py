@@ -76,7 +76,7 @@ def test_frames_come_in_the_grammar_of_the_messages(tmp_path: Path) -> None:
     for kind in kinds:
         while grammar[position] != kind:
             position += 1
-    assert (grammar[position], position) == ("probed", len(grammar) - 1)
+    assert (grammar[position], grammar[position + 1 :]) == ("probed", ["profiled"])
     assert kinds.count("schema") == kinds.count("placement") == 1
 
 
@@ -122,7 +122,13 @@ def test_placement_says_when_the_runtime_cannot() -> None:
         def get_provider_graph_assignment_info(self) -> list[Any]:
             raise RuntimeError("not recorded")
 
-    assert placement.placement(Silent()) == {"nodes": [], "available": False, "note": "not recorded"}
+    told = placement.placement(Silent())
+    assert {key: told[key] for key in ("nodes", "available", "note")} == {
+        "nodes": [],
+        "available": False,
+        "note": "not recorded",
+    }
+    assert told["used_cpu_fallback"] is None
 
 
 def test_without_optimisation_goldens_run_once_and_nothing_is_probed(tmp_path: Path) -> None:
