@@ -54,7 +54,7 @@ class SessionOptions(Table):
     @classmethod
     def of(cls, profile: Profile, runtime_identity: str | None = None) -> SessionOptions:
         """Return the options that a profile means."""
-        apart = {"schema_", "name", "interpreter", "custom_operators", "reduced_build"}
+        apart = {"schema_", "name", "interpreter", "custom_operators", "reduced_build", "cpu_operators"}
         kept = profile.model_dump(exclude=apart)
         operators = [
             OperatorLibrary(name=PurePosixPath(one.path).name, sha256=one.sha256, abi=one.abi, domain=one.domain)

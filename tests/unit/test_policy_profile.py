@@ -15,6 +15,7 @@ from acceptd.errors import ConfigError
 from acceptd.policy import load
 from acceptd.policy.profile import CustomOperators, Profile, ReducedBuild
 from acceptd.policy.trusted import check_interpreter
+from acceptd.release.model import SessionOptions
 from sandbox import entries, session
 
 pytestmark = pytest.mark.unit
@@ -200,3 +201,9 @@ def test_a_custom_operator_library_that_others_can_write_is_refused(tmp_path: Pa
     library.parent.chmod(0o777)
     with pytest.raises(ConfigError, match=re.escape(f"chmod go-w {library.parent}")):
         load.load_profile(path)
+
+
+def test_every_key_of_a_profile_is_an_option_of_a_release_or_is_left_out_of_it_on_purpose() -> None:
+    """A key that neither takes would stop a promotion, after the verdict was written."""
+    given = Profile(cpu_operators=["ai.onnx::Cast"])
+    assert "cpu_operators" not in SessionOptions.of(given).model_dump()
