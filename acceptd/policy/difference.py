@@ -22,14 +22,16 @@ _MORE_IS_STRICTER: Final = frozenset(
         "opsets.min", "probes.enabled",
         "probes.unoptimised", "export.required", "regression.enabled", "regression.required",
         "regression.class_agreement", "regression.within", "regression.quantized.class_agreement",
-        "regression.quantized.within",
+        "regression.quantized.within", "reference.enabled", "reference.required", "reference.draws",
+        "reference.seconds", "reference.max_steps", "reference.max_bytes", "reference.default.top1",
+        "reference.probabilities.top1", "reference.logits.top1",
     }
 )  # fmt: skip
 _LESS_IS_STRICTER: Final = frozenset(
     {
         "limits", "operators.domains", "opsets.ir_max", "opsets.max", "parity", "release.automatic",
         "release.channel_valid_seconds", "heldout.evaluations", "licenses.allowed", "operators.allowed",
-        "operators.limits", "vectors.require_origin", "regression",
+        "operators.limits", "vectors.require_origin", "regression", "reference",
     }
 )  # fmt: skip
 _EMPTY_IS_ANY: Final = {"licenses.allowed": "any licence", "operators.allowed": "every operator of the domains"}

@@ -215,6 +215,16 @@ def test_the_difference_of_two_policies_says_which_is_stricter() -> None:
     json.dumps([one.first for one in found.values()])
 
 
+def test_more_of_the_oracle_and_less_room_beside_it_are_stricter() -> None:
+    wide = Policy.model_validate(
+        {"reference": {"logits": {"rtol": 0.1, "atol": 0.1, "top1": 0.5}, "max_steps": 1}}
+    )
+    asked = Policy.model_validate({"reference": {"required": True}})
+    found = {one.key.removeprefix("reference."): one.tendency for one in changes(wide, asked)}
+    names = ("logits.rtol", "logits.atol", "logits.top1", "max_steps", "required")
+    assert found == dict.fromkeys(names, "stricter")
+
+
 def test_new_bounds_are_stricter_and_told_key_by_key() -> None:
     strict = load.load_policy(ROOT / "policies" / "strict.toml")
     found = {one.key: one for one in changes(Policy(), strict)}
