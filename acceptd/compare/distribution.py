@@ -9,6 +9,7 @@ import numpy as np
 
 from acceptd.compare.decode import Array
 from acceptd.compare.gauge import Rows, Worst, measure, quiet, row_sums
+from acceptd.compare.tally import scratch
 from acceptd.kind_facts import Distribution
 from acceptd.values import Evidence
 
@@ -80,9 +81,10 @@ class Distributed(Rows):
         self._sum.offer(float(error[at]), lambda: self.place(first + at, ("a sum of 1", float(sums[at]))))
 
     def _divergences(self, expected: Array, got: Array, first: int) -> None:
-        total = expected + got
-        apart = expected - got
-        apart *= apart
+        total, apart = (one[: expected.size].reshape(expected.shape) for one in scratch(expected.size)[:2])
+        np.add(expected, got, out=total)
+        np.subtract(expected, got, out=apart)
+        np.multiply(apart, apart, out=apart)
         total += 1e-300  # 0 / 0 is no distance
         apart /= total
         bound = row_sums(apart)

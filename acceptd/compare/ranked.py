@@ -56,7 +56,7 @@ class Ranked(Rows):
     def part(self, expected: Array, got: Array) -> None:
         for side, given in enumerate((expected, got)):
             values = ranked(given.reshape(1, -1))
-            at = np.flatnonzero(highest(values, self.k)[0])
+            at = values.argmax(axis=1) if self.k == 1 else np.flatnonzero(highest(values, self.k)[0])
             value = np.concatenate([self._best[side][0], values[0, at]])
             index = np.concatenate([self._best[side][1], at + self._filled])
             order = np.lexsort((index, -value))[: self.k]

@@ -17,7 +17,7 @@ def _buffers(size: int) -> tuple[Array, Array, Array]:
     return np.empty(size), np.empty(size), np.empty(size)
 
 
-def _scratch(size: int) -> tuple[Array, Array, Array]:
+def scratch(size: int) -> tuple[Array, Array, Array]:
     """Return three float64 arrays of at least ``size`` elements, whose content is nobody's. One thread alone."""
     return _buffers(max(LEAST_SCRATCH, size))
 
@@ -77,7 +77,7 @@ class Tally:
 
     def _quick(self, expected: Array, got: Array) -> tuple[int, float, float, float, int] | None:
         """Return what :meth:`_slow` does, without a new array; None where a value or difference is not finite."""
-        difference, magnitude, excess = (one[: expected.size] for one in _scratch(expected.size))
+        difference, magnitude, excess = (one[: expected.size] for one in scratch(expected.size))
         np.subtract(got, expected, out=difference)
         np.abs(difference, out=difference)
         most = float(difference.max())
