@@ -21,8 +21,9 @@ class Distributed(Rows):
     """Range, sum and Jensen-Shannon divergence (docs/parity.md).
 
     Divergence takes logarithms, which cost more than all else. Topsøe (IEEE Transactions on Information Theory
-    46(4), 2000) has, term by term, Δ/(4 ln 2) ≤ JS ≤ Δ/2 in bits for the triangular
-    discrimination Δ = Σ (p - q)² / (p + q). So only rows whose Δ can still hold the maximum are computed in full.
+    46(4), 2000) has, term by term, Δ/(4 ln 2) ≤ JS ≤ Δ/2 in bits for the triangular discrimination
+    Δ = Σ (p - q)² / (p + q), and the factor nears 1/(4 ln 2) as p nears q (:func:`_most`). So only rows whose
+    Δ can still hold the maximum are computed in full.
     """
 
     def __init__(self, tolerance: float) -> None:
@@ -81,7 +82,7 @@ class Distributed(Rows):
         self._sum.offer(float(error[at]), lambda: self.place(first + at, ("a sum of 1", float(sums[at]))))
 
     def _divergences(self, expected: Array, got: Array, first: int) -> None:
-        total, apart = (one[: expected.size].reshape(expected.shape) for one in scratch(expected.size)[:2])
+        total, apart, share = (one[: expected.size].reshape(expected.shape) for one in scratch(expected.size))
         np.add(expected, got, out=total)
         np.subtract(expected, got, out=apart)
         np.multiply(apart, apart, out=apart)
@@ -93,7 +94,8 @@ class Distributed(Rows):
             rows = np.arange(bound.size)
         else:
             most = float(bound.max())
-            least = max(self._divergence.value * 2, most / (2 * math.log(2)))
+            np.divide(apart, total, out=share)
+            least = max(self._divergence.value, most * _LEAST) / _most(float(share.max()))
             rows = np.flatnonzero(bound >= least * (1 - 1e-9)) if most > 0 else np.empty(0, np.int64)
         if not rows.size:
             self._divergence.offer(0.0, lambda: self.place(first))
@@ -118,6 +120,21 @@ class Distributed(Rows):
                 divergence_worst=apart.place if apart.value > 0 else None,
             )
         }
+
+
+_LEAST: Final = 1 / (4 * math.log(2))
+
+
+def _most(square: float) -> float:
+    """Return the greatest JS / Δ in bits of terms whose ((p - q) / (p + q))² is ``square`` at most, 0 to 1.
+
+    ((1 + t) ln(1 + t) + (1 - t) ln(1 - t)) / (4 ln 2 · t²) rises with t, from 1/(4 ln 2) to 1/2.
+    """
+    t = math.sqrt(min(square, 1.0))
+    if t < 1e-3:
+        return _LEAST * (1 + t * t)
+    rest = (1 - t) * math.log1p(-t) if t < 1 else 0.0
+    return _LEAST * ((1 + t) * math.log1p(t) + rest) / (t * t)
 
 
 def divergence(expected: Array, got: Array, *, cap: bool = True) -> Array:

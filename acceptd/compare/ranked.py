@@ -104,11 +104,10 @@ def top(rows: Array) -> Array:
     if rows.shape[1] > NARROW:
         found: Array = rows.argmax(axis=1)
         return found
-    best, index = rows[:, 0].copy(), np.zeros(rows.shape[0], np.int64)
-    for column in range(1, rows.shape[1]):
-        more = rows[:, column] > best
-        np.copyto(index, column, where=more)
-        np.copyto(best, rows[:, column], where=more)
+    columns = np.ascontiguousarray(rows.T)
+    best, index = columns.max(axis=0), np.zeros(rows.shape[0], np.int8)
+    for column in range(rows.shape[1] - 1, -1, -1):  # the lowest one stays
+        np.copyto(index, np.int8(column), where=columns[column] == best)
     return index
 
 

@@ -97,6 +97,17 @@ def test_the_greatest_divergence_is_the_one_of_lins_formula(world: Values, width
     assert found.divergence_worst.index == [int(np.argmax(apart))]
 
 
+@pytest.mark.parametrize("size", [1e-6, 1e-3, 0.05])
+def test_the_short_way_finds_the_greatest_divergence_among_near_rows_too(world: Values, size: float) -> None:
+    random = np.random.default_rng(5)
+    expected = softmax(random.normal(size=(400, 6))).astype(np.float64)
+    got = expected * (1 + random.normal(size=expected.shape) * size)
+    found = world.one(expected, got, "probabilities").distribution
+    apart = [plain_divergence(p, q) for p, q in zip(expected, got, strict=True)]
+    assert found is not None
+    assert found.max_divergence == pytest.approx(max(apart), rel=1e-6, abs=1e-15)
+
+
 def test_divergence_is_bounded_and_safe_where_a_probability_is_zero(world: Values) -> None:
     one, other = np.array([[1, 0]], np.float32), np.array([[0, 1]], np.float32)
     told = [world.one(*pair, "probabilities").distribution for pair in ((one, one), (one, other))]
