@@ -24,14 +24,14 @@ _MORE_IS_STRICTER: Final = frozenset(
         "regression.class_agreement", "regression.within", "regression.quantized.class_agreement",
         "regression.quantized.within", "reference.enabled", "reference.required", "reference.draws",
         "reference.seconds", "reference.max_steps", "reference.max_bytes", "reference.default.top1",
-        "reference.probabilities.top1", "reference.logits.top1",
+        "reference.probabilities.top1", "reference.logits.top1", "performance.least_samples", "performance.retry",
     }
 )  # fmt: skip
 _LESS_IS_STRICTER: Final = frozenset(
     {
         "limits", "operators.domains", "opsets.ir_max", "opsets.max", "parity", "release.automatic",
         "release.channel_valid_seconds", "heldout.evaluations", "licenses.allowed", "operators.allowed",
-        "operators.limits", "vectors.require_origin", "regression", "reference",
+        "operators.limits", "vectors.require_origin", "regression", "reference", "placement.cpu_operators",
     }
 )  # fmt: skip
 _EMPTY_IS_ANY: Final = {"licenses.allowed": "any licence", "operators.allowed": "every operator of the domains"}
