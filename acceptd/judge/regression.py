@@ -24,6 +24,8 @@ VARIANTS: Final = frozenset({"prior", "timed-prior"})
 """Variants of runs of the release: what goes wrong there is no fault of the submission."""
 DRAW: Final = "probe:draws-"
 """How runs name the inferences that hold draws."""
+UNPROFILED: Final = "placement and operator counts; no node was timed by itself"
+PROFILED: Final = "placement, operator counts and this model's own profile; the release was not profiled"
 Status = Literal["compared", "not-comparable", "unavailable", "failed"]
 
 
@@ -62,6 +64,8 @@ class Comparison:
     """Operator, providers in the release, providers now, where they differ."""
     operators: tuple[tuple[str, int, int], ...] = ()
     """Operators of a quantised model that the release has in another number."""
+    slowest: tuple[tuple[str, str, float], ...] = ()
+    """Operators of a quantised model by the time that they took under the profiler, with provider and ms."""
     basis: str = ""
     """What ``moved`` and ``operators`` were told from."""
 
@@ -87,7 +91,7 @@ def comparisons(manifest: Manifest, policy: Policy, submission: Submission) -> l
             found.append(_broken(model, how, older))
         elif run.ending == "done" and submission.statistics is not None:
             rows = [row for row in submission.statistics.outputs if row.model == model.name]
-            found.append(_compared(model, how, run, older, rows, submission, policy))
+            found.append(_compared(model, how, run, older, rows, submission, policy, jobs))
     return found
 
 
@@ -111,6 +115,7 @@ def _compared(
     rows: Sequence[OutputStats],
     submission: Submission,
     policy: Policy,
+    jobs: Jobs,
 ) -> Comparison:
     answered, given = _answered(older), _answered(run)
     draws = [name for name in answered if name.startswith(DRAW)]
@@ -118,6 +123,7 @@ def _compared(
     outputs = tuple(output(model, how, name, rows, how.limits(policy)) for name in how.outputs)
     comparable = any(one.inputs for one in outputs)
     moved, operators = _operators(how, run, older, submission, model)
+    slowest = _slowest(jobs.last("run", model, "profiled")) if how.quantised else ()
     latency = slower.latency(model, submission.jobs, how.limits(policy), policy)
     return Comparison(
         model.name,
@@ -135,7 +141,8 @@ def _compared(
         tuple(_placement(run, older)),
         moved,
         operators,
-        "placement and operator counts; no node was timed by itself",
+        slowest,
+        PROFILED if slowest else UNPROFILED,
     )
 
 
@@ -148,6 +155,14 @@ def _drawn(older: JobRecord, inferences: int) -> int:
     """Return how many draws the inferences of the release's run hold; by its word, where it gave one."""
     told = [one.counts.get("draws", 0) for one in older.probed if one.scope == "inside"]
     return max([inferences, *told])
+
+
+def _slowest(record: JobRecord | None) -> tuple[tuple[str, str, float], ...]:
+    """Return the operators that took most time; the profiler runs only where several providers hold nodes."""
+    if record is None or record.profiled is None:
+        return ()
+    found = sorted(record.profiled.operators, key=lambda one: (-one.ms, one.op_type, one.provider))
+    return tuple((one.op_type, one.provider, round(one.ms, 6)) for one in found[:8])
 
 
 def _unanswered(answered: Sequence[str], given: Sequence[str], run: JobRecord) -> tuple[str, ...]:

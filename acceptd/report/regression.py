@@ -154,7 +154,10 @@ def remarks(one: Report) -> Iterator[str]:
         yield f"Only the release answers: {', '.join(one['unanswered'][:8])}."
     if one["release_errors"]:
         yield f"The release gives errors: {'; '.join(one['release_errors'][:4])}."
-    if one["operators"] or one["moved"]:
+    if one["slowest"]:
+        told = ", ".join(f"{name} on {provider} {milliseconds(ms)}" for name, provider, ms in one["slowest"])
+        yield f"Most time in one inference: {told}."
+    if one["operators"] or one["moved"] or one["slowest"]:
         yield f"Operators are told from {one['basis']}."
 
 

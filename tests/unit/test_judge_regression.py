@@ -35,6 +35,7 @@ from acceptd.judge.finding import Judgement
 from acceptd.judge.regressed import beyond_chance
 from acceptd.kind_facts import Embedding
 from acceptd.kind_facts import Sequence as Tokens
+from acceptd.placement_facts import OperatorTime, Profiled
 from acceptd.policy.policy import Policy
 from acceptd.policy.regression import QuantisedLimits, RegressionTable
 from acceptd.report.document import document, for_team
@@ -46,6 +47,7 @@ from tests import judge_world as world
 pytestmark = pytest.mark.unit
 
 INT8 = Quantisation(method="dynamic", format="qoperator", nodes=1)
+SLOW = (("Softmax", 1.0), ("MatMulInteger", 3.0))
 DRAWS = [f"probe:draws-{number}" for number in range(4)]
 
 
@@ -408,6 +410,13 @@ def test_operators_of_an_int8_model_on_another_provider_are_named() -> None:
     (finding,) = [one for one in judgement.findings if one.code == "regression/moved"]
     assert "ai.onnx::Softmax: OpenVINOExecutionProvider → CPUExecutionProvider" in finding.message
     assert "placement and operator counts" in finding.message
+    times = [OperatorTime(provider="CPUExecutionProvider", op_type=name, nodes=1, ms=ms) for name, ms in SLOW]
+    profiled = world.run(variant="profiled", cases=[], profiled=Profiled(runs=20, operators=times))
+    judgement, submission, policy = judged(*same(), jobs=[*jobs, profiled], quantisation=INT8)
+    report = document(submission, judgement, world.a_manifest(), policy_digest="0" * 64, policy=policy)
+    (told,) = report["regression"]
+    assert [one[0] for one in told["slowest"]] == ["MatMulInteger", "Softmax"]
+    assert "Most time in one inference: MatMulInteger on CPUExecutionProvider 3 ms" in render(report)
 
 
 # -- the report
