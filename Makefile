@@ -50,7 +50,7 @@ profiles-openvino: setup  ## one more, with OpenVINO as execution provider (443 
 	@sh tools/profile_env.sh ort-openvino $(ENVIRONMENTS)/ort-openvino.lock
 
 profiles-test: profiles  ## one bundle under several runtimes; with OpenVINO too where profiles-openvino was made
-	$(PY) -m pytest -q tests/cell/test_runtime.py tests/cell/test_operators.py
+	$(PY) -m pytest -q tests/cell/test_runtime.py tests/cell/test_operators.py tests/acceptance/test_openvino.py
 
 lint: setup  ## ruff (lint and format) and mypy --strict
 	.venv/bin/ruff check .
