@@ -25,6 +25,7 @@ PRINTING = {
     "add_row",
 }  # fmt: skip
 SILENT = {
+    "acceptd.cli.review": "prints digests, ids, codes and what reviewers wrote, each through `line`",
     "acceptd.cli.setup": "prints paths of the operator alone",
     "acceptd.cli.heldout": "prints what the operator put there",
     "acceptd.cli.policy": "prints what the operator wrote and what acceptd knows",
