@@ -10,15 +10,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from acceptd.cell.blobs import Blob, closing_blob, lent
+from acceptd.cell.blobs import closing_blob
 from acceptd.cell.limits import JobLimits, job_limits
-from acceptd.compare import pairing
-from acceptd.compare.whole import whole_task
-from acceptd.errors import CellUnavailableError, InternalError, SealError
+from acceptd.errors import CellUnavailableError, SealError
 from acceptd.evidence import (
     Facts,
     HeldOut,
@@ -28,23 +25,21 @@ from acceptd.evidence import (
     Problem,
     Sealed,
     SealFailure,
-    Statistics,
     Submission,
     UnderProfile,
     Variant,
-    Vectors,
 )
 from acceptd.examination import Examination
-from acceptd.execution import Execution, Sources
 from acceptd.heldout.stage import Agreed, Bundle, Keeper, Stage, known_seconds
 from acceptd.judge import infer, inventory
 from acceptd.judge.apart import joined
 from acceptd.judge.finding import Judgement
 from acceptd.judge.heldout import due
 from acceptd.judge.jobs import Jobs
-from acceptd.judge.profiles import Target, judge_all, runnable
+from acceptd.judge.profiles import judge_all, runnable
 from acceptd.oracle import Oracle
 from acceptd.ordering import Shelf
+from acceptd.outcomes import Outcome as Outcome
 from acceptd.policy import manifest as manifests
 from acceptd.policy.contract import Contract
 from acceptd.policy.manifest import Manifest
@@ -52,9 +47,8 @@ from acceptd.policy.profile import Profile
 from acceptd.prior import NO_LEDGER
 from acceptd.record.entry import utc_now
 from acceptd.rules import Rules
-from acceptd.runtime import cpu
-from acceptd.runtime.identity import RuntimeRecord, record_of
 from acceptd.tools import Tools
+from acceptd.under import Shared, UnderOne
 from acceptd.unpack import unpack_archive
 from acceptd.work.need import job_share
 from acceptd.work.workers import Hold
@@ -75,32 +69,6 @@ class Drop:
     name: str
     source: Path
     kind: Kind
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """All that one acceptance found out."""
-
-    submission: Submission
-    manifest: Manifest | None
-    contract: Contract | None
-    contract_digest: str
-    judgement: Judgement
-    timings_ms: dict[str, float]
-
-
-@dataclass(frozen=True, slots=True)
-class _Shared:
-    """What was found out once and holds under every profile. ``facts`` are by the models' files."""
-
-    sealed: Sealed
-    manifest: Manifest
-    taken: inventory.Inventory
-    facts: dict[str, Facts]
-    vectors: Vectors | None
-    inputs: Blob
-    expected: Blob
-    oracle: Oracle
 
 
 @dataclass(slots=True)
@@ -257,45 +225,24 @@ class Acceptance:
         self.facts = facts
         vectors_facts = next((job.vectors for job in self.jobs if job.vectors is not None), None)
         oracle = Oracle(self.rules.policy, self.tools, self._job, sealed, not self.inferred, stack)
-        shared = _Shared(sealed, manifest, taken, facts, vectors_facts, inputs, expected, oracle)
-        for target in list(runnable(manifest, self.contract, self.rules.policy, known, self.rules.targets)):
-            self._run_under(target, shared)
-
-    def _run_under(self, target: Target, shared: _Shared) -> None:
-        """Run and compare under one profile: all that depends on the runtime belongs here.
-
-        Every ``run`` job made here bears the profile's name; what other jobs find belongs to all
-        profiles and is done once, before this.
-        """
-        rules, name = self.rules.under(target), target.profile.name
-        outputs: dict[tuple[str, str], Blob] = {}
-        with ExitStack() as stack:
-            with self._stage("run"):
-                job = partial(self._job, profile=target.profile)
-                execution = Execution(
-                    rules,
-                    self.tools,
-                    self.hold,
-                    shared.manifest,
-                    job,
-                    shared.oracle,
-                    inferred=bool(self.inferred),
-                    contract=self.contract,
-                    prior=self.prior,
-                    shelf=self.find_shelf(self.prior) if self.prior is not None else None,
-                )
-                for model in shared.manifest.models:
-                    if model.file in shared.facts:
-                        sources = Sources(
-                            shared.sealed, shared.taken, shared.facts[model.file], shared.vectors, shared.inputs
-                        )
-                        self.jobs += execution.run(model, sources, outputs, stack)
-            with self._stage("compare"):
-                statistics, kept = self._compare(rules, shared, outputs)
-                runtimes, problem = self._measured(target)
-        self.under[name] = UnderProfile(
-            profile=name, statistics=statistics, runtimes=runtimes, runtime_problem=problem, kept=kept
+        shared = Shared(sealed, manifest, taken, facts, vectors_facts, inputs, expected, oracle)
+        under = UnderOne(
+            rules=self.rules,
+            tools=self.tools,
+            hold=self.hold,
+            job=self._job,
+            stage=self._stage,
+            keep=self.keep,
+            shared=shared,
+            inferred=bool(self.inferred),
+            contract=self.contract,
+            prior=self.prior,
+            shelf=self.find_shelf(self.prior) if self.prior is not None else None,
+            jobs=self.jobs,
+            found=self.under,
         )
+        for target in list(runnable(manifest, self.contract, self.rules.policy, known, self.rules.targets)):
+            under.run(target)
 
     def _examination(self, sealed: Sealed) -> Examination:
         return Examination(self.rules, sealed, self.manifest, self._job)
@@ -333,40 +280,6 @@ class Acceptance:
         """Give the jobs that ran before the manifest was inferred the names that it gave the models."""
         names = {model.file: model.name for model in manifest.models}
         self.jobs[:] = [job.model_copy(update={"model": names.get(job.model, job.model)}) for job in self.jobs]
-
-    def _compare(
-        self, rules: Rules, shared: _Shared, outputs: dict[tuple[str, str], Blob]
-    ) -> tuple[Statistics | None, dict[str, KeptFile]]:
-        own = [job for job in self.jobs if job.profile in {"", rules.profile.name}]
-        task = whole_task(
-            shared.manifest, self.contract, rules.policy, shared.vectors, own, shared.taken.sets, self.prior
-        )
-        named = {pairing.EXPECTED: shared.expected.reader(), pairing.INPUTS: shared.inputs.reader()}
-        named |= {pairing.outputs_key(model, variant): blob.reader() for (model, variant), blob in outputs.items()}
-        with lent(named) as files:
-            try:
-                statistics = self.tools.comparer.compare(task, files, check=self.hold.check)
-            except InternalError:
-                return None, {}  # no statistics: the judge says inconclusive, never accepted
-            used = {file.sha256: file.size for one in self.under.values() for file in one.kept.values()}
-            most = rules.policy.evidence.keep_outputs_bytes - sum(used.values())
-            return statistics, self.keep(files, most)
-
-    def _measured(self, target: Target) -> tuple[list[RuntimeRecord], str]:
-        """Return what each run was forked from: the warm parent before it read a submitted byte."""
-        runtimes: list[RuntimeRecord] = []
-        problem = ""
-        mine = [job for job in self.jobs if job.kind == "run" and job.profile == target.profile.name]
-        for parent in sorted({job.parent for job in mine if job.parent}):
-            try:
-                facts = self.tools.cell.runtime(parent)
-            except CellUnavailableError as error:
-                problem = error.message
-                continue
-            record = record_of(facts, target.profile, cpu.host())
-            if record not in runtimes:
-                runtimes.append(record)
-        return runtimes, problem
 
     # -- common -------------------------------------------------------------------------------------
 

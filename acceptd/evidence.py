@@ -14,6 +14,11 @@ from pydantic import Field
 from acceptd.declared import Declared as Declared
 from acceptd.declared import DeclaredModel as DeclaredModel
 from acceptd.declared import declared_by as declared_by
+from acceptd.file_facts import Assets as Assets
+from acceptd.file_facts import Check as Check
+from acceptd.file_facts import GapBytes as GapBytes
+from acceptd.file_facts import OpsetImport as OpsetImport
+from acceptd.file_facts import Wire as Wire
 from acceptd.golden_facts import ClassCount as ClassCount
 from acceptd.golden_facts import InputStats as InputStats
 from acceptd.golden_facts import QualityStats as QualityStats
@@ -59,7 +64,7 @@ from acceptd.statistics_facts import Statistics as Statistics
 from acceptd.structure_facts import SelectionPlace as SelectionPlace
 from acceptd.structure_facts import SelectionShape as SelectionShape
 from acceptd.structure_facts import Structure as Structure
-from acceptd.values import Big, Count, Evidence, Text
+from acceptd.values import Count, Evidence, Text
 from acceptd.values import MapRef as MapRef
 from acceptd.values import Named as Named
 from acceptd.values import OptionalRef as OptionalRef
@@ -100,70 +105,6 @@ class ManifestFrame(Evidence):
     """``manifest``: the TOML document as JSON data, not yet validated."""
 
     document: dict[str, Any]
-
-
-class OpsetImport(Evidence):
-    """One operator set that a model or a function imports, as written, and where it stands first."""
-
-    domain: Text
-    version: Big
-    where: Text
-
-
-class Wire(Evidence):
-    """``inspect``, first phase: facts of the protobuf wire form, before protobuf is touched.
-
-    ``counts`` are messages by the field that holds them (``Graph.node``), over the whole file.
-    """
-
-    bytes: Count
-    fields: Count
-    messages: Count = 0
-    depth: Count
-    ir_version: Big | None = None
-    graphs: Count = 0
-    nodes: Count = 0
-    initializers: Count = 0
-    functions: Count = 0
-    counts: Annotated[dict[str, Count], Field(max_length=128)] = {}
-    opsets: Annotated[list[OpsetImport], Field(max_length=1024)] = []
-    unknown_fields: Count = 0
-    unknown_bytes: Count = 0
-    metadata_bytes: Count = 0
-    problems: Annotated[list[Problem], Field(max_length=256)] = []
-
-
-class Check(Evidence):
-    """``inspect``, third and fourth phase: onnx.checker, then shape inference."""
-
-    ok: bool
-    message: Text = ""
-    seconds: float = 0.0
-    skipped: Text = ""
-    """Why the phase did not run (for example: the model has too many nodes); then ``ok`` is false."""
-
-
-class GapBytes(Evidence):
-    """Bytes ``start`` to ``stop`` of an external data file that no tensor covers and that are not all zero.
-
-    ``at`` is the first that is not, ``head`` the bytes from there in hex.
-    """
-
-    path: Text
-    start: Count
-    stop: Count
-    at: Count
-    head: Text
-
-
-class Assets(Evidence):
-    """``assets``: what lies in files that no model reads, and between the tensors of external data."""
-
-    files: Count
-    gaps_read: Count
-    read_bytes: Count = 0
-    gaps: Annotated[list[GapBytes], Field(max_length=256)] = []
-    problems: Annotated[list[Problem], Field(max_length=1024)] = []
 
 
 class VectorSet(Evidence):

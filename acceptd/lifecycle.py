@@ -19,21 +19,19 @@ from typing import Any
 
 import structlog
 
+from acceptd import outcomes
 from acceptd.acceptance import Acceptance, Drop, Outcome
 from acceptd.config import Paths
 from acceptd.errors import AcceptdError, ConfigError, InternalError, ReleaseError, StateError
-from acceptd.evidence import JobRecord, Prior, Sealed, SealFailure, Submission
+from acceptd.evidence import JobRecord, Prior, Sealed, SealFailure
 from acceptd.heldout.stage import Keeper
 from acceptd.intake import files
 from acceptd.intake.claims import Claim
-from acceptd.judge.finding import Judgement
-from acceptd.judge.profiles import judge_all
-from acceptd.judge.words import make
 from acceptd.kept import KeptOutputs
 from acceptd.ordering import Shelf
 from acceptd.policy.contract import Contract
 from acceptd.record import evaluations
-from acceptd.record.entry import Appended, utc_now
+from acceptd.record.entry import Appended
 from acceptd.record.failpoint import failpoint
 from acceptd.record.keys import Signer
 from acceptd.record.log import Ledger, Transaction
@@ -201,7 +199,7 @@ class Lifecycle:
 
     def _seal(self, row: Row, rules: Rules, hold: Hold) -> None:
         if row.data.get("refusal"):
-            self._record(row, rules, self._refused_outcome(row, rules, SealFailure(**row.data["refusal"])))
+            self._record(row, rules, outcomes.refused(rules, row.id, row.team, SealFailure(**row.data["refusal"])))
             return
         # A kill while sealing leaves a torn copy: it never had a name that counts, and goes.
         files.remove_tree(self.paths.sealed, row.id)
@@ -211,9 +209,10 @@ class Lifecycle:
         spent = round((time.monotonic() - start) * 1000, 3)
         if sealed is None:
             if failure is None:  # the unpack job ended badly: its record is the evidence
-                failure_outcome = self._from_jobs(row, rules, acceptance)
+                outer = self.tools.cell.outer_states
+                failure_outcome = outcomes.not_unpacked(rules, row.id, row.team, acceptance.jobs, outer)
             else:
-                failure_outcome = self._refused_outcome(row, rules, failure)
+                failure_outcome = outcomes.refused(rules, row.id, row.team, failure)
             self._record(row, rules, failure_outcome)
             return
         log.info("sealed", digest=sealed.digest, files=len(sealed.files), bytes=sealed.total_bytes)
@@ -375,28 +374,11 @@ class Lifecycle:
 
     # -- the ways that are no acceptance ----------------------------------------------------------------
 
-    def _refused_outcome(self, row: Row, rules: Rules, failure: SealFailure) -> Outcome:
-        return self._outcome(rules, Submission(id=row.id, team=row.team, sealed=None, seal_failure=failure))
-
-    def _from_jobs(self, row: Row, rules: Rules, acceptance: Acceptance) -> Outcome:
-        walls = dict(self.tools.cell.outer_states)
-        for record in acceptance.jobs:
-            walls |= record.walls.states if record.walls else {}
-        submission = Submission(id=row.id, team=row.team, sealed=None, jobs=list(acceptance.jobs), walls=walls)
-        return self._outcome(rules, submission)
-
-    @staticmethod
-    def _outcome(rules: Rules, submission: Submission) -> Outcome:
-        judgement = judge_all(None, None, rules.policy, submission, utc_now(), rules.targets)
-        return Outcome(submission, None, None, "", judgement, {})
-
     def _without_evidence(self, row: Row, code: str, message: str, state: str) -> None:
         """Record ``inconclusive`` for a submission that could not be examined, with the reason."""
         sealed = Sealed.model_validate(row.data["sealed"]) if row.data.get("sealed") else None
-        submission = Submission(id=row.id, team=row.team, sealed=sealed)
-        finding = make(code, "cell", row.name, message)
-        judgement = Judgement(verdict="inconclusive", findings=(finding,), judged_at=utc_now(), reason=message)
-        self._record(row, self.rules(), Outcome(submission, None, None, "", judgement, {}), state)
+        outcome = outcomes.without_evidence(row.id, row.team, sealed, code, row.name, message)
+        self._record(row, self.rules(), outcome, state)
 
     def _quarantine(self, row: Row) -> None:
         """Two daemon deaths in one state: keep the bytes aside, say ``inconclusive``, go on with the others."""

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from acceptd.cell.launcher import Area
 from acceptd.cell.limits import JobLimits
 from acceptd.evidence import JobRecord, Variant
+from acceptd.policy.profile import Profile
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +25,10 @@ class Shelf:
 
 
 class RunJob(Protocol):
-    """Runs one job of the submission in the cell. ``shelf``: on another bundle's files than its own."""
+    """Runs one job of the submission in the cell. ``shelf``: on another bundle's files than its own.
+
+    ``profile`` is the one that a ``run`` is made under.
+    """
 
     def __call__(
         self,
@@ -39,4 +43,5 @@ class RunJob(Protocol):
         proc_fd: bool = False,
         shelf: Shelf | None = None,
         scratch: bool = False,
+        profile: Profile | None = None,
     ) -> JobRecord: ...
