@@ -196,6 +196,7 @@ def rollback(
             channel=channel,
             digest=digest or None,
             reason=reason,
+            rejected=Desk(desk.paths.state, desk.ledger, desk.policy, desk.reviewers).rejected(channel),
             terms=desk.terms,
         )
     console().print(f"{model} {channel} is now {made.number} ({made.bundle_digest[:12]})", markup=False)

@@ -46,7 +46,8 @@ class Reviewers(Table):
     @model_validator(mode="after")
     def _distinct(self) -> Reviewers:
         for what in ("name", "key"):
-            values = [getattr(one, what) for one in self.reviewers]
+            # Of a key its bytes: base64 writes one key in several ways.
+            values = [one.raw if what == "key" else one.name for one in self.reviewers]
             if twice := next((value for value in values if values.count(value) > 1), None):
-                raise ValueError(f"reviewers: two have the {what} {twice[:64]!r}")
+                raise ValueError(f"reviewers: two have the {what} {twice!r:.64}")
         return self

@@ -136,16 +136,20 @@ def rollback(
     channel: str,
     reason: str,
     digest: str | None = None,
+    rejected: Callable[[Entry], str] | None = None,
     terms: Terms = _DEFAULT,
 ) -> Release:
     """Make an older release's bundle current again, under a new, higher number.
 
     Without ``digest``: the prior release's bundle, or the newest before it that is not revoked. The
-    older bundle is hashed again before it is named. Raises ReleaseError where there is none to go back to.
+    older bundle is hashed again before it is named. ``rejected`` says whose rejection stands against the verdict
+    that it rests on. Raises ReleaseError where there is none to go back to, or it is rejected.
     """
     model_id, channel = checked(model_id, channel)
     with revocation_lock(state, shared=True), model_lock(state, model_id):
-        return rollback_locked(state, ledger, keys, model_id, channel, reason, digest=digest, terms=terms)
+        return rollback_locked(
+            state, ledger, keys, model_id, channel, reason, digest=digest, rejected=rejected, terms=terms
+        )
 
 
 def rollback_locked(
@@ -157,6 +161,7 @@ def rollback_locked(
     reason: str,
     *,
     digest: str | None = None,
+    rejected: Callable[[Entry], str] | None = None,
     terms: Terms = _DEFAULT,
 ) -> Release:
     """Do what :func:`rollback` does, for a caller that holds both locks (a revocation)."""
@@ -177,6 +182,9 @@ def rollback_locked(
     _not_revoked(state, keys, book, target.digest)
     if target.digest == current.digest:
         return _released(state, current, new=False)
+    if rejected is not None and (why := rejected(ledger.entry(target.verdict_seq))):
+        remedy = "name another release with --to"
+        raise ReleaseError(f"{target.digest} (number {target.number}) is {why} since", remedy=remedy)
     before = channels.verified_release(state, keys, target, target.release_digest)
     order = _Order(
         model_id, channel, "rollback", target.digest, dict(before.manifest), target.verdict_seq,
@@ -288,7 +296,8 @@ def _accepted(
     accepted = body.get("verdict") == "accepted"
     if (entry.type, body.get("bundle_digest")) != ("verdict", order.digest) or not (accepted or decide):
         raise ReleaseError(f"ledger entry {order.verdict_seq} did not accept {order.digest}")
-    decided = decide(entry) if decide is not None else Decided("")
+    # Weighed is what was signed, and not what stands beside it in the database.
+    decided = decide(replace(entry, body=body)) if decide is not None else Decided("")
     if decided.refusal:
         remedy = "acceptd review show says what is missing"
         raise ReleaseError(f"{order.digest} may not be promoted: {decided.refusal}", remedy=remedy)

@@ -25,6 +25,7 @@ from acceptd.record import attest
 from acceptd.record.canonical import canonical, parse
 from acceptd.record.entry import Entry, valid_time
 from acceptd.record.keys import PublicKey, Signer, key_id
+from acceptd.record.merkle import leaf_hash
 
 DECISION_TYPE: Final = "application/vnd.acceptd.decision+json"
 ROLE: Final = "reviewer"
@@ -184,6 +185,8 @@ def differences(decision: Decision, entry: Entry, log: str) -> Iterator[str]:
     }
     if entry.type != "verdict":
         yield f"entry {entry.seq} is no verdict"
+    if leaf_hash(entry.leaf) != entry.leaf_hash:  # the signature is over the hash: it must be that of these bytes
+        yield f"the bytes of entry {entry.seq} are not those of its leaf hash"
     for key, value in due.items():
         said = getattr(decision, key)
         if said != value:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 
-from acceptd.errors import DuplicateEntryError, LoaderError, ReleaseError, UsageError
+from acceptd.errors import DuplicateEntryError, LedgerError, LoaderError, ReleaseError, UsageError
 from acceptd.evidence import Sealed
 from acceptd.policy.policy import Policy
 from acceptd.policy.reviewers import Reviewers
@@ -18,6 +18,8 @@ from acceptd.record.audit import Difference
 from acceptd.record.entry import Appended, Entry, utc_now
 from acceptd.record.log import Ledger
 from acceptd.record.queue import Queue, Submission
+from acceptd.release.book import read_book
+from acceptd.release.layout import model_lock
 from acceptd.release.model import Decided
 from acceptd.release.promote import Release, promote
 from acceptd.release.settle import Terms
@@ -73,6 +75,12 @@ class Desk:
             "nonce": said.nonce,
             "envelope": envelope,
         }
+        model = entry.body.get("model")
+        # A promotion of this model that has weighed already ends first, or weighs this one too.
+        with model_lock(self.state, model) if isinstance(model, str) else contextlib.nullcontext():
+            return self._entered(said, body)
+
+    def _entered(self, said: Decision, body: dict[str, object]) -> tuple[Decision, Appended]:
         try:
             return said, self.ledger.append("decision", body, submission=said.submission)
         except DuplicateEntryError as error:
@@ -92,7 +100,11 @@ class Desk:
                 opened = self._opened(one)
                 if opened is not None and opened.decision.verdict_seq != entry.seq:
                     found.append(opened)
-        return found
+        # Of the model of the verdict that was signed for: the entry beside it proves nothing.
+        return [one for one in found if self._model(one) == model]
+
+    def _model(self, given: Given) -> object:
+        return self.ledger.entry(given.decision.verdict_seq).body.get("model")
 
     def case(self, entry: Entry) -> Case:
         """Return the case of a verdict, with the findings for reviewers that its report holds."""
@@ -136,12 +148,7 @@ class Desk:
         if not weighed.allowed:
             remedy = f"see `acceptd review show {submission}`"
             raise ReleaseError(f"{submission} may not be promoted: {weighed.reason}", remedy=remedy)
-        if row.bundle_digest not in digests(self.state):
-            if not self._kept(row).is_dir():
-                raise ReleaseError(f"the bytes of {submission} are not kept any more", remedy="submit it again")
-            sealed = Sealed.model_validate(row.data["sealed"])
-            put(self.state, self._kept(row), sealed)
-            verify(self.state, sealed.digest)  # they lay about since they were judged
+        self._store(row)
         made = promote(
             self.state,
             self.ledger,
@@ -161,6 +168,37 @@ class Desk:
             self._kept(row).parent.rmdir()
         return made
 
+    def _store(self, row: Submission) -> None:
+        """Bring a bundle's kept bytes to the store, and hash what is there: it lay about since it was judged.
+
+        What is not what was judged goes back to where it was kept, so that it never counts as stored.
+        """
+        if row.bundle_digest in digests(self.state):
+            verify(self.state, str(row.bundle_digest))
+            return
+        if not self._kept(row).is_dir():
+            raise ReleaseError(f"the bytes of {row.id} are not kept any more", remedy="submit it again")
+        sealed = Sealed.model_validate(row.data["sealed"])
+        place = put(self.state, self._kept(row), sealed)
+        try:
+            verify(self.state, sealed.digest)
+        except ReleaseError:
+            with contextlib.suppress(OSError):
+                place.rename(self._kept(row))
+            raise
+
+    def rejected(self, channel: str) -> Callable[[Entry], str]:
+        """Return what a rollback to a release of ``channel`` asks about the verdict that it rests on.
+
+        Approvals may have expired since; a rejection that stands is why it may not be.
+        """
+
+        def why(entry: Entry) -> str:
+            weighed = self.weigh(entry, channel)
+            return weighed.reason if weighed.rejected else ""
+
+        return why
+
     def examine(self) -> list[Difference]:
         """Return the recorded decisions that do not verify, or speak of another verdict than their entry."""
         found = []
@@ -169,7 +207,7 @@ class Desk:
             try:
                 said, reviewer = decisions.opened(entry.body.get("envelope"), self.reviewers)
                 verdict = self.ledger.entry(said.verdict_seq)
-            except LoaderError as error:
+            except (LoaderError, LedgerError) as error:
                 found.append(Difference("decision", where, str(error)))
                 continue
             found += [
@@ -181,19 +219,40 @@ class Desk:
                 "nonce": said.nonce,
                 "reviewer": reviewer.name,
                 "reason": said.reason,
+                "verdict_seq": said.verdict_seq,
+                "model": verdict.body.get("model"),
             }
             for key, value in told.items():
                 if entry.body.get(key) != value:
                     text = f"{key} is {entry.body.get(key)!r:.80}, the signed one is {value!r:.80}"
                     found.append(Difference("decision", where, text))
-        return found
+        return [*found, *self._against()]
+
+    def _against(self) -> Iterator[Difference]:
+        """Yield the promotions that a rejection on record stood against: it was hidden from them."""
+        book = read_book(self.ledger)
+        rows = [row for place in sorted(book.channels) for row in book.rows(*place) if row.kind == "promote"]
+        for row in rows:
+            try:
+                verdict = self.ledger.entry(row.verdict_seq)
+            except LedgerError:
+                continue  # the audit of entries says it
+            before = [one for one in self.given(verdict) if one.seq < row.intent_seq]
+            if (
+                row.release_digest
+                and standing(
+                    self.case(verdict), before, [], self.policy.approvals, row.channel, row.intent_at
+                ).rejected
+            ):
+                where = f"{row.model_id} {row.channel} number {row.number}"
+                yield Difference("release", where, "was promoted while a person's rejection of it stood")
 
     def _opened(self, entry: Entry) -> Given | None:
         """Return a recorded decision; None where it does not verify, or its reviewer is none any more."""
         try:
             said, reviewer = decisions.opened(entry.body.get("envelope"), self.reviewers)
             verdict = self.ledger.entry(said.verdict_seq)
-        except LoaderError:
+        except (LoaderError, LedgerError):  # the second: it names an entry that is not here
             return None
         if said.submission != entry.submission or any(decisions.differences(said, verdict, self.ledger.origin)):
             return None

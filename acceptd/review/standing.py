@@ -29,6 +29,8 @@ class Standing:
     reason: str
     by: tuple[int, ...] = ()
     broken_glass: bool = False
+    rejected: bool = False
+    """Whether a person's rejection stands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +80,7 @@ def standing(
     own = [one for one in _counted(case, given, rules, now) if one.decision.channel == channel]
     refused = [one for one in own if one.decision.decision == "reject"]
     if refused:
-        return Standing(False, f"rejected by {_names(refused)}", _seqs(refused))
+        return Standing(False, f"rejected by {_names(refused)}", _seqs(refused), rejected=True)
     broken = [one for one in own if one.decision.decision == "break-glass"]
     if broken and rules.break_glass:
         return Standing(True, f"BROKEN GLASS by {_names(broken)}", _seqs(broken), broken_glass=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from acceptd.policy.policy import ApprovalsTable, Policy
 from acceptd.policy.reviewers import Reviewer, Reviewers
 from acceptd.record import attest
 from acceptd.record.canonical import canonical, digest
+from acceptd.record.database import FILE_NAME
 from acceptd.record.entry import Entry
 from acceptd.record.keys import Signer
 from acceptd.record.log import Ledger
@@ -263,6 +265,15 @@ def test_a_decision_that_somebody_wrote_into_the_database_does_not_count_and_is_
     assert [found.what for found in desk.examine()] == ["decision"]
 
 
+def test_a_genuine_decision_about_an_entry_that_is_not_here_stops_nothing(desk: Desk) -> None:
+    other = about(desk).model_copy(update={"verdict_seq": 999_999})
+    envelope = decisions.sign(decisions.to_sign(other), ADA[0])
+    body = {"decision": "approve", "verdict_seq": 1, "nonce": "0" * 32, "reviewer": "ada", "model": "mosaic/m"}
+    desk.ledger.append("decision", body | {"envelope": envelope}, submission="s-1")
+    assert not desk.weigh(desk.verdict("s-1"), "production").allowed
+    assert [found.where for found in desk.examine()] == ["entry 3"]
+
+
 def test_who_is_no_reviewer_any_more_does_not_count(desk: Desk) -> None:
     desk.record(signed(desk))
     gone = Desk(desk.state, desk.ledger, desk.policy, Reviewers(reviewers=[BEN[1]]))
@@ -299,3 +310,58 @@ def test_entries_are_verdicts(desk: Desk) -> None:
     with pytest.raises((LoaderError, ReleaseError, UsageError)):
         desk.verdict("s-9")
     assert isinstance(desk.verdict("s-1"), Entry)
+
+
+def tampered(desk: Desk, statement: str) -> Desk:
+    """Edit the database below an instance that is opened anew afterwards."""
+    desk.ledger.close()
+    raw = sqlite3.connect(desk.state / FILE_NAME)
+    triggers = raw.execute("SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'").fetchall()
+    for name, _ in triggers:
+        raw.execute(f"DROP TRIGGER {name}")
+    raw.execute(statement)
+    for _, sql in triggers:
+        raw.execute(sql)
+    raw.commit()
+    raw.close()
+    return Desk(desk.state, Ledger.open(desk.state), desk.policy, desk.reviewers)
+
+
+def test_a_waiver_copied_under_another_models_name_does_not_reach_that_model(desk: Desk) -> None:
+    envelope = signed(desk, word="waive", codes=(HOLD,))
+    desk.record(envelope)
+    desk.ledger.append("verdict", verdict_body(model="mosaic/other"), submission="s-3")
+    body = {"decision": "waive", "verdict_seq": 1, "nonce": "0" * 32, "reviewer": "ada", "model": "mosaic/other"}
+    desk.ledger.append("decision", body | {"envelope": envelope}, submission="s-1")
+    assert desk.weigh(desk.verdict("s-2"), "production").allowed, "the same model"
+    assert not desk.weigh(desk.verdict("s-3"), "production").allowed, "another model"
+    assert any("model is 'mosaic/other'" in one.message for one in desk.examine())
+
+
+def test_a_verdict_rewritten_below_its_leaf_hash_takes_the_decisions_about_it_along(desk: Desk) -> None:
+    desk.record(signed(desk))
+    assert desk.weigh(desk.verdict("s-1"), "production").allowed
+    leaf = f"CAST(replace(CAST(leaf AS TEXT), '{HOLD}', 'contract/nothing') AS BLOB)"
+    desk = tampered(desk, f"UPDATE entries SET leaf = {leaf} WHERE seq = 1")
+    assert not desk.weigh(desk.verdict("s-1"), "production").allowed
+
+
+def test_a_rejection_that_was_hidden_while_its_bundle_was_promoted_is_found_afterwards(desk: Desk) -> None:
+    rejection = desk.record(signed(desk, who=BEN, word="reject"))[1].seq
+    desk = tampered(desk, f"UPDATE entries SET type = 'note' WHERE seq = {rejection}")
+    assert not desk.weigh(desk.verdict("s-1"), "production").rejected
+    release = {"model": "mosaic/m", "channel": "production", "number": 1, "digest": DIGEST, "verdict_seq": 1}
+    desk.ledger.append("intent", release)
+    desk.ledger.append("activated", release | {"release_digest": DIGEST})
+    desk = tampered(desk, f"UPDATE entries SET type = 'decision' WHERE seq = {rejection}")
+    assert [one.message for one in desk.examine()] == ["was promoted while a person's rejection of it stood"]
+
+
+def test_one_key_written_in_two_ways_is_one_key() -> None:
+    key = ADA[1].key
+    letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+    twin = ADA[1].model_copy(update={"name": "adam", "key": f"{key[:42]}{letters[letters.index(key[42]) ^ 1]}="})
+    assert twin.key != key
+    assert twin.raw == ADA[1].raw
+    with pytest.raises(ValueError, match="two have the key"):
+        Reviewers(reviewers=[ADA[1], twin])

@@ -1,0 +1,162 @@
+"""What people decided, up to the release: exchanged bytes, and the ways around a rejection."""
+
+from __future__ import annotations
+
+import base64
+import shutil
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from acceptd.errors import ReleaseError
+from acceptd.evidence import Sealed
+from acceptd.policy.policy import Policy
+from acceptd.policy.reviewers import Reviewer, Reviewers
+from acceptd.record import attest
+from acceptd.record.canonical import digest, document_digest, plain
+from acceptd.record.keys import Signer, load_signer
+from acceptd.record.queue import Queue
+from acceptd.release import store
+from acceptd.release.model import SessionOptions
+from acceptd.release.promote import rollback
+from acceptd.review import decision as decisions
+from acceptd.review.decision import Word
+from acceptd.review.desk import Desk
+from tests.release_world import MODEL, World, memory_directory
+
+pytestmark = pytest.mark.unit
+
+ADA = Signer.of("reviewer", Ed25519PrivateKey.generate())
+PEOPLE = Reviewers(reviewers=[Reviewer(name="ada", team="security", key=base64.b64encode(ADA.public).decode())])
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    root = memory_directory()
+    made = World(root)
+    try:
+        yield made
+    finally:
+        made.close()
+        shutil.rmtree(root)
+
+
+def held(world: World, *, verdict: str = "held", drop: tuple[str, ...] = (), **more: Any) -> tuple[Desk, str]:
+    """Leave a bundle in quarantine with its verdict; ``drop``: keys that its entry lacks, not its statement."""
+    place, sealed = world.sealed({"model.onnx": b"model" * 50})
+    submission = place.name
+    (world.state / "quarantine" / submission).mkdir(parents=True)
+    place.rename(world.state / "quarantine" / submission / "bundle")
+    manifest = {"schema": 1, "bundle": {"id": MODEL, "version": "1.0.0"}, "models": []}
+    findings = [
+        {
+            "code": "contract/missing",
+            "severity": "hold",
+            "audience": "team",
+            "stage": "judge",
+            "where": "m",
+            "message": "none",
+        }
+    ]
+    facts: dict[str, Any] = {
+        "team": "mosaic", "policy_digest": "cd" * 32, "contract_digest": None, "profile_digest": "ef" * 32,
+        "profiles_digest": document_digest([]), "manifest_digest": document_digest(manifest),
+        "reviewer_findings": {"count": 0, "digest": digest([])}, "judged_at": "2026-11-29T11:57:00Z",
+        "reason": "r", "bundle_digest": sealed.digest, **more,
+    }  # fmt: skip
+    statement = attest.verdict_statement(
+        submission=submission, verdict=verdict, bundle_id=MODEL, bundle_digest=sealed.digest,
+        files=[(file.path, file.sha256) for file in sealed.files], findings=findings, predicate=plain(facts),
+    )  # fmt: skip
+    body = {key: value for key, value in facts.items() if key not in drop} | {
+        "verdict": verdict, "findings": findings, "model": MODEL,
+        "statement": attest.sign_statement(statement, load_signer(world.state, "ledger")),
+    }  # fmt: skip
+    queue = Queue(world.ledger)
+    queue.add(
+        submission, team="mosaic", name="d", path="/p", kind="directory", bundle_digest=sealed.digest, model=MODEL
+    )
+    world.ledger.append("verdict", body, submission=submission)
+    document = {"findings": findings}
+    queue.advance(
+        submission, "done", verdict=verdict, sealed=sealed.model_dump(mode="json"), manifest=manifest,
+        options=SessionOptions().model_dump(mode="json"), profiles=[], document=document,
+    )  # fmt: skip
+    return Desk(world.state, world.ledger, Policy(), PEOPLE), submission
+
+
+def decide(desk: Desk, submission: str, word: Word) -> None:
+    said = decisions.about(
+        desk.verdict(submission), desk.ledger.origin, word, channel="production", reason="looked at",
+        expires_at="2099-01-01T00:00:00Z",
+    )  # fmt: skip
+    desk.record(decisions.sign(decisions.to_sign(said), ADA))
+
+
+def carry_out(world: World, desk: Desk, submission: str) -> None:
+    desk.carry_out(submission, world.keys, "production", "decided", world.terms)
+
+
+def test_exchanged_bytes_are_refused_at_the_second_attempt_too_and_never_count_as_stored(world: World) -> None:
+    desk, submission = held(world)
+    decide(desk, submission, "approve")
+    kept = world.state / "quarantine" / submission / "bundle" / "model.onnx"
+    honest = kept.read_bytes()
+    kept.chmod(0o644)
+    kept.write_bytes(b"m0del" * 50)
+    kept.chmod(0o444)
+    for _ in range(2):
+        with pytest.raises(ReleaseError, match="store object"):
+            carry_out(world, desk, submission)
+        assert store.digests(world.state) == []
+    kept.chmod(0o644)
+    kept.write_bytes(honest)
+    kept.chmod(0o444)
+    carry_out(world, desk, submission)
+    assert world.open().number == 1
+
+
+def test_bytes_exchanged_in_the_store_before_the_decision_are_refused(world: World) -> None:
+    desk, submission = held(world)
+    store.put(world.state, world.state / "quarantine" / submission / "bundle", desk_sealed(desk, submission))
+    decide(desk, submission, "approve")
+    stored = next((world.state / "store" / "sha256").glob("*/model.onnx"))
+    stored.chmod(0o644)
+    stored.write_bytes(b"m0del" * 50)
+    stored.chmod(0o444)
+    with pytest.raises(ReleaseError):
+        carry_out(world, desk, submission)
+
+
+def desk_sealed(desk: Desk, submission: str) -> Sealed:
+    row = desk.queue.get(submission)
+    assert row is not None
+    return Sealed.model_validate(row.data["sealed"])
+
+
+def test_an_entry_that_lost_its_team_does_not_let_the_team_decide(world: World) -> None:
+    desk, submission = held(world, drop=("team",), team="security")
+    decide(desk, submission, "approve")
+    assert desk.weigh(desk.verdict(submission), "production").allowed, "the entry alone says no team"
+    with pytest.raises(ReleaseError, match="1 more of 1 approvals"):
+        carry_out(world, desk, submission)
+
+
+def test_a_rollback_is_no_way_around_a_rejection(world: World) -> None:
+    desk, submission = held(world)
+    decide(desk, submission, "approve")
+    carry_out(world, desk, submission)
+    world.released("2.0.0")
+    decide(desk, submission, "reject")
+
+    def back() -> int:
+        return rollback(
+            world.state, world.ledger, world.keys, model_id=MODEL, channel="production", reason="back",
+            rejected=desk.rejected("production"), terms=world.terms,
+        ).number  # fmt: skip
+
+    with pytest.raises(ReleaseError, match="rejected by ada"):
+        back()
+    assert world.open().number == 2
