@@ -258,7 +258,7 @@ class Lifecycle:
 
     def _record(self, row: Row, rules: Rules, outcome: Outcome, state: str = "judged") -> None:
         """Append the one verdict entry and move the submission on, in one transaction."""
-        prepared = entry_body(row.team, row.name, rules, outcome, self.ledger_signer, self.standing())
+        prepared = entry_body(row.team, row.name, rules, outcome, self.ledger_signer, self.standing(), row.uid)
         body = prepared.body
         first_used = self._first_used(rules, outcome)
         rules_blobs = self._rules_blobs(rules, outcome)
@@ -326,8 +326,8 @@ class Lifecycle:
         sealed = Sealed.model_validate(row.data["sealed"])
         put(self.paths.state, self.paths.sealed / row.id / "bundle", sealed)
         failpoint("lifecycle.judged.stored")
-        if not row.data["promote"]:
-            return None
+        if not row.data["promote"] or self.rules().policy.approvals.attestations:
+            return None  # the second again: the queue's word alone passes nobody by
         made = promote(
             self.paths.state,
             self.ledger,
@@ -349,10 +349,9 @@ class Lifecycle:
 
     def _finish(self, row: Row) -> None:
         document = {**row.data["document"], "drop": row.name}
-        if row.data.get("release"):
-            document["release"] = row.data["release"]
-        if row.data.get("promotion_trouble"):
-            document["promotion_trouble"] = row.data["promotion_trouble"]
+        for key in ("release", "promotion_trouble"):
+            if row.data.get(key):
+                document[key] = row.data[key]
         write_outbox(self.paths.outbox, row.team, row.id, document)
         failpoint("lifecycle.promoted.outbox")
         self._clean(row)
@@ -368,8 +367,7 @@ class Lifecycle:
         if row.data.get("verdict") == "held":  # a person may still approve it: its bytes are kept
             with contextlib.suppress(FileNotFoundError):
                 (self.paths.sealed / row.id).rename(self.paths.quarantine / row.id)
-        left = files.remove_tree(self.paths.sealed, row.id)
-        if left:
+        if left := files.remove_tree(self.paths.sealed, row.id):
             log.warning("left behind", places=left[:3])
 
     # -- the ways that are no acceptance ----------------------------------------------------------------

@@ -30,8 +30,12 @@ class Prepared:
     document: dict[str, Any]
 
 
-def entry_body(team: str, name: str, rules: Rules, outcome: Outcome, signer: Signer, ledger: str) -> Prepared:
+def entry_body(
+    team: str, name: str, rules: Rules, outcome: Outcome, signer: Signer, ledger: str, uid: int | None = None
+) -> Prepared:
     """Return everything that one verdict puts on record. ``ledger`` says whether it is anchored now.
+
+    ``uid`` is the drop's kernel uid: who dropped a bundle does not decide about it.
 
     The entry holds the findings for the team, a digest of the rest, and the digests of evidence,
     policy, contract and profile; the statement says the same, signed, for who does not trust the database.
@@ -47,6 +51,7 @@ def entry_body(team: str, name: str, rules: Rules, outcome: Outcome, signer: Sig
         "acceptd": __version__,
         "team": team,
         "drop": name,
+        "uid": uid,
         "verdict": judgement.verdict,
         "reason": shown["reason"],
         "judged_at": judgement.judged_at,
@@ -76,6 +81,8 @@ def entry_body(team: str, name: str, rules: Rules, outcome: Outcome, signer: Sig
         ],
         "compared_with": report["difference"]["release"],
         "evidence_digest": hashlib.sha256(evidence).hexdigest(),
+        # The reviewer's report lies in the queue, where nothing else would hold it.
+        "report_digest": document_digest(report),
         "walls": dict(sorted(outcome.submission.walls.items())),
         "ledger": ledger,
         "inferred": list(outcome.submission.inferred),

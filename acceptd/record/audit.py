@@ -322,18 +322,29 @@ def _queue(_state: Path, ledger: Ledger, _keyring: Keyring | None, report: _Repo
                 _kept(ledger, row.seq, data, where, report)
 
 
-def _kept(ledger: Ledger, seq: int, data: dict[str, Any], where: str, report: _Report) -> None:
-    """What a promotion will take from the queue: verdict, manifest and options must be the judged ones."""
+_AFTERWARDS: Final = frozenset({"drop", "release", "promotion_trouble"})
+"""What a report gains after its verdict."""
+
+
+def _kept(ledger: Ledger, seq: int, data: dict[str, Any], where: str, found: _Report) -> None:
+    """What a promotion or a report takes from the queue must be what was judged."""
     try:
         body = ledger.entry(seq).body
     except LedgerError:
         return  # the entries' own check says it
     if data.get("verdict") not in {None, body.get("verdict")}:
-        report.add("queue", where, f"holds the verdict {data['verdict']!r:.80}, its entry another")
-    for what in ("manifest", "options"):
+        found.add("queue", where, f"holds the verdict {data['verdict']!r:.80}, its entry another")
+    sealed, report = data.get("sealed"), data.get("document")
+    if isinstance(sealed, dict) and sealed.get("digest") != body.get("bundle_digest"):
+        found.add("queue", where, "holds the inventory of another bundle than was judged")
+    if isinstance(report, dict) and "report_digest" in body:
+        said = {key: value for key, value in report.items() if key not in _AFTERWARDS}
+        if digest(said) != body["report_digest"]:
+            found.add("queue", where, "holds another report than its verdict was recorded with")
+    for what in ("manifest", "options", "profiles"):
         due = body.get(f"{what}_digest")
         if due is not None and data.get(what) is not None and digest(data[what]) != due:
-            report.add("queue", where, f"holds another {what} than was judged")
+            found.add("queue", where, f"holds another {what} than was judged")
 
 
 def _evidence(_state: Path, ledger: Ledger, _keyring: Keyring | None, report: _Report) -> None:

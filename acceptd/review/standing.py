@@ -48,7 +48,7 @@ class Case:
 
     @classmethod
     def of(cls, body: Mapping[str, Any], uid: int | None, reviewers: Sequence[Mapping[str, Any]] = ()) -> Case:
-        """Return the case of a verdict's entry body; ``uid`` is the drop's, where it is known.
+        """Return the case of a verdict's entry body; ``uid`` is the drop's, where the body says none.
 
         ``reviewers`` are the findings for reviewers alone, as the report has them. The entry binds their digest;
         others are not believed.
@@ -57,10 +57,11 @@ class Case:
         due = bound.get("digest") if isinstance(bound, Mapping) else None
         known = due == digest(plain(list(reviewers)))
         findings = [*body.get("findings", ()), *(reviewers if known else ())]
+        signed = body.get("uid")
         return cls(
             verdict=str(body.get("verdict")),
             team=str(body.get("team")),
-            uid=uid,
+            uid=signed if type(signed) is int else uid,
             holds=frozenset(str(one["code"]) for one in findings if one["severity"] == "hold"),
             unknown_holds=not known,
             inferred=bool(body.get("inferred")),

@@ -400,3 +400,35 @@ def test_the_number_of_differences_is_capped(state: Path, monkeypatch: pytest.Mo
     differences = verify(state)
     assert len(differences) == 4
     assert "more than 3" in differences[3].message
+
+
+QUEUED: dict[str, Any] = {
+    "document": {"findings": [FINDING], "reason": "r"},
+    "sealed": {"digest": DIGEST},
+    "profiles": [{"profile": "cpu"}],
+}
+
+
+@pytest.mark.parametrize(
+    ("key", "forged"),
+    [
+        ("document", {"findings": [], "reason": "r"}),
+        ("sealed", {"digest": "cd" * 32}),
+        ("profiles", [{"profile": "cuda"}]),
+    ],
+)
+def test_a_report_that_hides_a_finding_and_what_else_a_promotion_takes_from_the_queue_is_found(
+    state: Path, key: str, forged: object
+) -> None:
+    """What reviewers read lies in the queue: a verdict binds it, all but what it gained afterwards."""
+    with Ledger.open(state, clock=lambda: AT) as ledger:
+        queue = Queue(ledger)
+        queue.add("s-9", team="mosaic", name="d", path="/p", kind="directory")
+        digests = {"report_digest": digest(QUEUED["document"]), "profiles_digest": digest(QUEUED["profiles"])}
+        ledger.append("verdict", verdict(load_signer(state, "ledger"), "s-9", **digests), submission="s-9")
+        afterwards = {"drop": "d", "release": {"number": 1}, "promotion_trouble": "none"}
+        queue.advance("s-9", "done", **(QUEUED | {"document": {**QUEUED["document"], **afterwards}}))
+        assert verify(state) == []
+        changed: dict[str, Any] = {key: forged}
+        queue.advance("s-9", "done", **changed)
+    assert found(state) == {("queue", "submission s-9")}

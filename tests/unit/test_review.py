@@ -121,6 +121,8 @@ def test_who_dropped_it_does_not_decide_it() -> None:
     mine = Case.of(verdict_body(), uid=1000)
     assert not weigh([one(1, BEN)], of=mine).allowed
     assert weigh([one(1, ADA)], of=mine).allowed
+    signed_so = Case.of(verdict_body(uid=1000), uid=7)
+    assert not weigh([one(1, BEN)], of=signed_so).allowed, "the queue, edited, says another"
 
 
 def test_only_the_policys_teams_count() -> None:
