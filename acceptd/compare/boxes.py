@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,7 +13,7 @@ from acceptd.compare import decode
 from acceptd.compare.blob import Blob, MalformedError
 from acceptd.compare.decode import Array
 from acceptd.compare.gauge import Rows, Worst, measure, quiet
-from acceptd.compare.matching import MAX_BOXES, corners, match, overlap
+from acceptd.compare.matching import MAX_BOXES, corners, match, overlap, same
 from acceptd.compare.tally import Tally
 from acceptd.compare.task import How
 from acceptd.kind_facts import Boxes, Place
@@ -74,7 +75,8 @@ class Matched(Rows):
             raise MalformedError("the columns name no box")
         self._form, self._corners = form, [names.index(name) for name in form]
         self._own = {name: names.index(name) for name in ("score", "class", "image") if name in names}
-        self._compared = np.array([at for at in range(len(names)) if at not in self._own.values()])
+        judged = [at for name, at in self._own.items() if name != "score"]  # exactly, by what is said of matches
+        self._compared = np.array([at for at in range(len(names)) if at not in judged])
         self._columns, self._least = len(names), how.min_iou
         self.expected = self.got = self.matched = self.same_class = self._larger = 0
         self._pairs, self._by_position = MAX_PAIRS, False
@@ -162,13 +164,13 @@ class Matched(Rows):
             alike = np.greater_equal(block.iou, max(self._least, 1e-9))
             for pair in (block.classes, owner):
                 if pair is not None:
-                    alike &= (pair[0] == pair[1]).all(axis=-1)
+                    alike &= same(pair[0], pair[1]).all(axis=-1)
             fine = np.logical_and.reduce(alike, axis=1)
         if fine.all():
             return self._positions(images, counts)
         if self._pairs < max(counts[0] * counts[1], LEAST_COST) or max(counts) > MAX_BOXES:
             self._by_position = True
-            return self._positions(images, counts)
+            return self._positions(images, counts, owner)
         found: list[Index] = []
         for image in range(images):
             short = np.arange(min(counts))
@@ -180,29 +182,40 @@ class Matched(Rows):
                     one, other = self._matched(block, image, owner)
                 else:
                     self._by_position = True
+                    if owner is not None:
+                        kept = _owned([side[image] for side in owner], one, other)
+                        one, other = one[kept], other[kept]
             found.append((one + image * counts[0], other + image * counts[1]))
             self._lose(one, other, image, counts)
         return np.concatenate([one for one, _ in found]), np.concatenate([other for _, other in found])
 
-    def _positions(self, images: int, counts: tuple[int, int]) -> Index:
-        """Return the rows of each image by position, as many as both sides have."""
-        if counts[0] == counts[1]:
+    def _positions(self, images: int, counts: tuple[int, int], owner: tuple[Array, Array] | None = None) -> Index:
+        """Return the rows of each image by position, as many as both sides have; none of two ``owner``."""
+        if counts[0] == counts[1] and owner is None:
             every = np.arange(images * counts[0])
             return every, every
         short, first = np.arange(min(counts)), np.arange(images)[:, None]
-        self._lose(short, short, 0, counts)
-        return (first * counts[0] + short).reshape(-1), (first * counts[1] + short).reshape(-1)
+        one, other = ((first * count + short).reshape(-1) for count in counts)
+        if counts[0] != counts[1]:
+            self._lose(short, short, 0, counts)
+        if owner is not None:
+            kept = _owned([side.reshape(-1, side.shape[-1]) for side in owner], one, other)
+            if not kept.all():
+                image, box = divmod(int(kept.argmin()), short.size)
+                self._unmatched.append((image, box, True))
+            one, other = one[kept], other[kept]
+        return one, other
 
     def _matched(self, block: _Block, image: int, owner: tuple[Array, Array] | None) -> Index:
         left, right = (side[:, image] for side in block.boxes)
         iou = overlap(left[:, :, None], right[:, None])
-        alike = np.ones(iou.shape, np.bool_)
+        alike: Array = np.ones(iou.shape, np.bool_)
         if block.classes is not None:
             one, other = (side[image] for side in block.classes)
-            alike = (one[:, None] == other[None]).all(axis=-1)
+            alike = np.asarray(same(one[:, None], other[None]).all(axis=-1))
         if owner is not None:
             one, other = (side[image] for side in owner)
-            iou = np.where((one[:, None] == other[None]).all(axis=-1), iou, 0.0)
+            iou = np.where(same(one[:, None], other[None]).all(axis=-1), iou, 0.0)
         apart = np.zeros(iou.shape)
         if block.scores is not None:
             one, other = (side[image] for side in block.scores)
@@ -242,7 +255,7 @@ class Matched(Rows):
             sides = [
                 side.reshape(-1, side.shape[-1])[index] for side, index in zip(block.classes, paired, strict=True)
             ]
-            alike = (sides[0] == sides[1]).all(axis=-1)
+            alike = same(sides[0], sides[1]).all(axis=-1)
             self.same_class += int(np.count_nonzero(alike))
             if not alike.all() and self._renamed is None:
                 row = int(alike.argmin())
@@ -251,8 +264,7 @@ class Matched(Rows):
             sides = [
                 side.reshape(-1, side.shape[-1])[index] for side, index in zip(block.scores, paired, strict=True)
             ]
-            equal = (sides[0] == sides[1]) | (np.isnan(sides[0]) & np.isnan(sides[1]))
-            apart = np.where(equal, 0.0, np.abs(sides[1] - sides[0])).max(axis=-1, initial=0.0)
+            apart = np.where(same(sides[0], sides[1]), 0.0, np.abs(sides[1] - sides[0])).max(axis=-1, initial=0.0)
             apart = np.where(np.isnan(apart), math.inf, apart)
             far = int(apart.argmax())
             said = [f"score {_short(side[far])}" for side in sides]
@@ -288,6 +300,11 @@ class Matched(Rows):
 def _straight(paired: Index, counts: tuple[int, int]) -> bool:
     """Say whether every box belongs to the one at its own place."""
     return paired[0] is paired[1] and counts[0] == counts[1]
+
+
+def _owned(owner: Sequence[Array], one: Array, other: Array) -> Array:
+    """Say of each pair of rows whether both are of one image."""
+    return np.asarray(same(owner[0][one], owner[1][other]).all(axis=-1))
 
 
 def _short(row: Array) -> str:

@@ -22,24 +22,29 @@ MOST: Final = 256
 """Labels told of one output and set; rows of the others are counted together."""
 
 
-def count(expected: Slice, got: Slice, blobs: Blobs, order: list[int] | None) -> Labels | None:
+def count(
+    expected: Slice, got: Slice, blobs: Blobs, order: list[int] | None, kind: str = "logits"
+) -> Labels | None:
     """Return the classes of the rows along the last axis; None where there are no such rows.
 
-    The class is the index of the greatest element, the lowest on a tie; NaN is no class. ``order`` gives for each
-    column of ``expected`` the one of ``got`` with the same label. Raises MalformedError.
+    The class is the index of the greatest element, the lowest on a tie; NaN is no class. A single probability or
+    logit is that of class 1 against class 0. ``order`` gives for each column of ``expected`` the one of ``got``
+    with the same label. Raises MalformedError.
     """
     left = plain(expected.value)
     if not isinstance(left, TensorRef) or left.dtype not in decode.FLOATS or not left.shape:
         return None
     width = left.shape[-1]
-    if width < 2 or width > CHUNK_ELEMENTS:
+    if not 1 <= width <= CHUNK_ELEMENTS:
         return None
-    rows, missed = np.zeros(width, np.int64), np.zeros(width, np.int64)
+    half = 0.5 if kind == "probabilities" else 0.0
+    classes = max(width, 2)
+    rows, missed = np.zeros(classes, np.int64), np.zeros(classes, np.int64)
     try:
         for _, first, second in _rows(expected, got, blobs, order):
-            told, given = _top(first.reshape(-1, width)), _top(second.reshape(-1, width))
-            rows += np.bincount(told, minlength=width)
-            missed += np.bincount(told[told != given], minlength=width)
+            told, given = (_top(side.reshape(-1, width), half) for side in (first, second))
+            rows += np.bincount(told, minlength=classes)
+            missed += np.bincount(told[told != given], minlength=classes)
     except DiffersError:
         return None
     used = [int(index) for index in np.flatnonzero(rows)]
@@ -93,6 +98,9 @@ def _rows(
         yield start, first, second
 
 
-def _top(rows: Array) -> Array:
+def _top(rows: Array, half: float) -> Array:
+    if rows.shape[1] == 1:
+        single: Array = (rows[:, 0] > half).astype(np.int64)
+        return single
     top: Array = np.where(np.isnan(rows), -math.inf, rows).argmax(axis=1)
     return top

@@ -23,10 +23,16 @@ def corners(rows: Array, form: Sequence[str]) -> Array:
     return np.stack([first, second, third, fourth])
 
 
+def same(one: Array, other: Array) -> Array:
+    """Say of each element whether both are equal; NaN, which alone differs from itself, equals NaN."""
+    return np.asarray((one == other) | ((one != one) & (other != other)))
+
+
 def overlap(one: Array, other: Array) -> Array:
     """Return intersection over union of corners [4, ...] and [4, ...], broadcast (Everingham et al., 2010).
 
-    Equal boxes have 1, also without an area; a box with a NaN, or without a finite area, has 0 with others.
+    Equal boxes have 1, also without an area and where both have NaN (rows that pad); else a box with a NaN, or
+    without a finite area, has 0.
     """
     inside = np.minimum(one[2], other[2])
     inside -= np.maximum(one[0], other[0])
@@ -38,7 +44,7 @@ def overlap(one: Array, other: Array) -> Array:
     areas = [np.maximum(box[2] - box[0], 0) * np.maximum(box[3] - box[1], 0) for box in (one, other)]
     found = inside / (areas[0] + areas[1] - inside)
     if not float(found.min(initial=0.0)) >= 0 or not float(found.max(initial=0.0)) < 1:  # NaN fails both
-        equal = (one == other).all(axis=0)
+        equal = same(one, other).all(axis=0)
         found = np.where(equal, 1.0, np.clip(np.where(np.isnan(found), 0.0, found), 0.0, 1.0))
     return np.asarray(found)
 

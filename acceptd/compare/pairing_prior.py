@@ -82,8 +82,9 @@ def _shared(how: Beside, outputs: dict[str, Slice]) -> dict[str, Slice]:
 
 def _classes(model: ModelSpec, how: Beside, pair: Pair, *, older_first: bool) -> dict[str, Any]:
     """Return what a pair needs so that classes are counted, by label where both sides declare labels."""
-    if pair.kind not in RANKED:
+    kind = how.ranked(pair.output) if pair.kind == "values" else pair.kind
+    if kind not in RANKED:
         return {}
     now = next((one.labels for one in model.outputs if one.name == pair.output), None)
     sides = (how.labels(pair.output), now) if older_first else (now, how.labels(pair.output))
-    return {"labels": True, "order": columns(*sides)}
+    return {"kind": kind, "labels": True, "order": columns(*sides)}

@@ -14,6 +14,9 @@ from acceptd.policy.policy import Policy
 
 _TOKENS = frozenset({"int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "string"})
 
+_LAX = frozenset({"boxes", "sequence"})
+"""Kinds that let elements stand elsewhere, or do not compare all of them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Promise:
@@ -46,8 +49,9 @@ class Promise:
         specs = {output.name: output for output in model.outputs}
         carried = set()
         for output in model.outputs:
-            if output.name in expected and (boxes := self._meaning(model, output).boxes) is not None:
-                carried |= {one for one in (boxes.scores, boxes.classes) if one in expected}
+            meant = self._meaning(model, output)
+            if output.name in expected and meant is not None and meant.boxes is not None:
+                carried |= {one for one in (meant.boxes.scores, meant.boxes.classes) if one in expected}
         for output_name, value in expected.items():
             if output_name in carried:
                 continue
@@ -63,7 +67,7 @@ class Promise:
                 got=got.get(output_name),
                 rtol=0.0 if exact else held.rtol,
                 atol=0.0 if exact else held.atol,
-                kind=kind_of(spec),
+                kind=kind_of(self._meaning(model, spec)),
                 how=self._how(model, spec, held, expected, got, golden),
             )
 
@@ -71,14 +75,23 @@ class Promise:
         """Return what the comparer needs to know of one output where nothing else belongs to it."""
         return self._how(model, output, self.held(model, output, "", None), {}, {}, None)
 
-    def _meaning(self, model: ModelSpec, output: OutputSpec) -> OutputSpec:
-        """Return the output as its kind is compared: what the contract says of that goes before the manifest."""
+    def _meaning(self, model: ModelSpec, output: OutputSpec | None) -> OutputSpec | None:
+        """Return the output as its kind is compared: what the contract says of that goes before the manifest.
+
+        Where the contract has a tolerance for plain values, no manifest makes boxes or tokens of them, of which
+        less is compared; and it ignores no token that a contract of sequences does not ignore.
+        """
         agreed = agreed_output(self.contract, model.name, output)
-        if agreed is None or agreed.kind != output.kind:
+        if agreed is None or output is None:
             return output
+        if agreed.kind != output.kind:
+            bound = agreed.kind == "values" and agreed.tolerance is not None and output.kind in _LAX
+            return (
+                output.model_copy(update={"kind": "values", "boxes": None, "sequence": None}) if bound else output
+            )
         keys = ("top_k", "neighbours", "boxes", "sequence")
         said = {key: getattr(agreed, key) for key in keys if getattr(agreed, key) is not None}
-        return output.model_copy(update=said)
+        return output.model_copy(update={"sequence": None, **said})
 
     def _how(
         self,
@@ -89,9 +102,9 @@ class Promise:
         got: Mapping[str, Slice],
         golden: VectorSet | None,
     ) -> How:
-        if output is None or output.kind == "values":
-            return How()
         spec = self._meaning(model, output)
+        if spec is None or spec.kind == "values":
+            return How()
         usual = How()
         boxes, sequence = spec.boxes, spec.sequence
 

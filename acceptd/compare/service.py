@@ -117,7 +117,7 @@ def _pair(pair: Pair, blobs: Mapping[str, Blob], pools: Pools) -> Callable[[], l
         else:
             labels.reordered(pair.expected, pair.got, blobs, pair.order, measures.tally)
         if pair.labels:
-            counted = labels.count(pair.expected, pair.got, blobs, pair.order)
+            counted = labels.count(pair.expected, pair.got, blobs, pair.order, pair.kind)
     except DiffersError as error:
         note = str(error)
     except (MalformedError, RecursionError):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from acceptd.evidence import DeclaredModel, Facts, Prior, Snapshot, ValueInfo
+from acceptd.judge.tolerance import RANKED
 from acceptd.policy.manifest import ModelSpec
 from acceptd.policy.policy import Policy
 from acceptd.policy.regression import Limits
@@ -39,6 +40,11 @@ class Beside:
         """Return the labels that the release declares for an output."""
         outputs = self.declared.outputs if self.declared is not None else []
         return next((one.labels for one in outputs if one.name == output), None)
+
+    def ranked(self, output: str) -> str:
+        """Return the kind of an output whose rows have classes, as the release declares it; empty otherwise."""
+        outputs = self.declared.outputs if self.declared is not None else []
+        return next((one.kind for one in outputs if one.name == output and one.kind in RANKED), "")
 
 
 def wanted(prior: Prior | None, policy: Policy) -> bool:

@@ -152,7 +152,7 @@ def _losses(
     missed = _sums((label.index, label.missed) for one in found for label in one.labels)
     right = _sums((label.index, label.missed) for one in corrected for label in one.labels)
     for index in sorted(rows, key=lambda index: (-missed[index], index)):
-        named = names[index] if names is not None and index < len(names) else f"class {index}"
+        named = names[index] if names is not None and index < len(names) > 1 else f"class {index}"
         yield LabelLoss(named, rows[index], missed[index], right.get(index, 0))
 
 

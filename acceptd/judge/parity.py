@@ -126,7 +126,8 @@ def _golden(row: OutputStats, held: Resolved, where: str, drift: float) -> Itera
     if row.range_violations and row.distribution is None:  # evidence from before there was a distribution
         message = f"{row.range_violations} values outside [0, 1] or rows whose sum is not 1"
         yield make("parity/not-probabilities", "compare", where, message, _shows(row))
-    calm = row.top1_total > 0 and not row.top1_mismatches and isinstance(row.max_abs, int | float)
+    ranked = 0 < row.top1_total < row.n  # a row of one element has its class by its sign alone
+    calm = ranked and not row.top1_mismatches and isinstance(row.max_abs, int | float)
     for code, broken in found.items():
         text = "; ".join(one.text for one in broken)
         if code == "parity/mismatch" and calm and isinstance(row.max_abs, int | float) and row.max_abs <= drift:

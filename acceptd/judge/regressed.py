@@ -49,10 +49,10 @@ def _judged(one: Comparison, limits: Limits, table: RegressionTable, where: str)
         if output.incomparable:
             told = f"{output.incomparable} of {output.inputs + output.incomparable} outputs: {output.note}"
             yield make("regression/differs", "compare", place, f"not what the release gives: {told}")
-        if output.kind in RANKED:
+        if output.rows:  # classes of the release are classes, whatever the submission calls them
             yield from _classes(output, limits, place)
             yield from _labels(output, limits, table, place, quantised=one.quantised)
-        elif limits.values is not None:
+        if output.kind not in RANKED and limits.values is not None:
             yield from _values(output, limits, place)
         yield from _accuracy(output, place)
     if one.unanswered:

@@ -107,7 +107,7 @@ def _three_sides(
         yield from _told(model, own, "manifest", "model")
         return
     bounds = bounds_rule(contract.dims, manifest.dims)
-    word = [*_both(agreed, model, bounds, bounds), *_meanings(agreed, model)]
+    word = [*_both(agreed, model, bounds, bounds), *_meanings(agreed, model), *_apart(agreed, model)]
     file = _against_file(agreed, contract.dims, facts) if facts is not None else []
     grave = [one for one in own if one.code != NARROWED]
     if facts is not None and not word and file:
@@ -161,6 +161,23 @@ def _meanings(agreed: ContractModel, model: ModelSpec) -> Iterator[Difference]:
         if own is not None:
             yield from _unstated(output, own)
             yield from _output_meaning(output, own)
+
+
+def _apart(agreed: ContractModel, model: ModelSpec) -> Iterator[Difference]:
+    """What the contract has as one dimension is one in the manifest: else rows of a batch are none any more."""
+    own: dict[str, ValueSpec] = {f"input {one.name}": one for one in model.inputs}
+    own |= {f"output {one.name}": one for one in model.outputs}
+    named: dict[str, str] = {}
+    sides = (("input", agreed.inputs), ("output", agreed.outputs))
+    for side, value in ((side, value) for side, values in sides for value in values):
+        given = own.get(f"{side} {value.name}")
+        for left, right in zip(
+            value.shape or (), (given.shape if given is not None else None) or (), strict=False
+        ):
+            if not (isinstance(left, str) and isinstance(right, str)) or "?" in {left, right}:
+                continue
+            if named.setdefault(left, right) != right:
+                yield Difference("schema/dimension-bounds", value.name, left, [named[left], right])
 
 
 def _unstated(agreed: ValueSpec, own: ValueSpec) -> Iterator[Difference]:

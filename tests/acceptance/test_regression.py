@@ -112,6 +112,56 @@ def test_a_model_that_keeps_its_goldens_and_turns_on_draws_is_held(
     assert codes(report, "hold") & {"regression/class-changed", "regression/label-gone"}
     assert codes(report, "reject") == set()
 
+    def plain(document: dict[str, Any]) -> None:
+        document["models"][0]["outputs"][0] = {
+            "name": "probabilities",
+            "dtype": "float32",
+            "shape": ["batch", 3],
+            "tolerance": {"rtol": 0.0, "atol": 1e-6},
+        }
+
+    report = beside(bench, rewrite(made, plain), older)  # classes of the release stay classes
+    assert report["verdict"] == "held"
+    assert codes(report, "hold") & {"regression/class-changed", "regression/label-gone"}
+
+
+@pytest.mark.parametrize("kind", ["logits", "probabilities"])
+def test_a_single_score_that_changes_sides_is_another_class(bench: Desk, tmp_path: Path, kind: str) -> None:
+    """One column has a class by its side of 0, or of a half; the goldens, at the ends, are kept."""
+
+    def scored(path: Path, weight: float) -> Path:
+        nodes = [
+            helper.make_node("Mul", ["x", "w"], ["a"]),
+            helper.make_node("Mul", ["x", "x"], ["b"]),
+            helper.make_node("Mul", ["b", "v"], ["c"]),
+            helper.make_node("Add", ["a", "c"], ["d"]),
+            helper.make_node("Add", ["d", "middle"], ["y"]),
+        ]
+        middle = 0.5 if kind == "probabilities" else 0.0
+        numbers = {"w": 0.4 - weight, "v": weight, "middle": middle}
+        shape: list[int | str] = ["batch", 1]
+        raw = build(
+            nodes,
+            {"x": (TensorProto.FLOAT, shape)},
+            {"y": (TensorProto.FLOAT, shape)},
+            {name: np.array(one, np.float32) for name, one in numbers.items()},
+        )
+        ends = [np.array([[one]], np.float32) for one in (0.0, 1.0)]
+        port = {"dtype": "float32", "shape": shape}
+        return write_model(
+            path,
+            raw,
+            [({"x": one}, {"y": np.float32(0.4) * one + np.float32(middle)}) for one in ends],
+            dims={"batch": {"min": 1, "max": 64}},
+            inputs=[{"name": "x", "range": [0.0, 1.0], **port}],
+            outputs=[{"name": "y", "kind": kind, **port}],
+        )
+
+    older = scored(tmp_path / "older", 0.0)
+    report = beside(bench, scored(tmp_path / "turned", 0.8), older)  # below the middle up to a half
+    assert "regression/class-changed" in codes(report, "hold"), report["findings"]
+    assert "regression/class-changed" not in codes(beside(bench, scored(tmp_path / "near", 0.01), older))
+
 
 @pytest.mark.parametrize("honest", [True, False])
 def test_reordered_labels_are_compared_by_label(bench: Desk, older: Path, tmp_path: Path, honest: bool) -> None:

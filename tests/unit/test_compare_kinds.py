@@ -271,7 +271,7 @@ def test_one_tensor_may_carry_box_score_and_class(world: Values) -> None:
         "class 9",
     )
     assert found.max_score_error == pytest.approx(0.25)
-    assert (row.exceeding, row.worst_index, row.n) == (1, [1, 0], 16)
+    assert (row.exceeding, row.worst_index, row.n) == (1, [1, 0], 20)
     assert found.min_iou == pytest.approx(19 / 20)
 
 
