@@ -81,7 +81,8 @@ def test_an_int8_version_is_accepted_and_the_report_shows_it_beside_the_float_re
 def test_an_int8_version_that_loses_one_class_is_rejected_though_its_goldens_pass(
     bench: Desk, older: Path, tmp_path: Path
 ) -> None:
-    report = beside(bench, int8(tmp_path / "lost", bias=(-1.0, -9.0, 0.0)), older)
+    lost = int8(tmp_path / "lost", bias=(-1.0, -9.0, 0.0))
+    report = beside(bench, lost, older, "probes.draws=512")  # of 64, once in a hundred fewer than four are its own
     assert report["verdict"] == "rejected"
     (finding,) = [one for one in report["findings"] if one["code"] == "regression/label-gone"]
     assert finding["where"] == "models.main: probabilities: review"
