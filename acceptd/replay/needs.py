@@ -18,13 +18,19 @@ JUDGED: Final = (
     "vectors.require_origin", "operators", "opsets", "parity", "contracts", "export", "licenses",
     "release.automatic", "release.channel_valid_seconds", "severity", "evidence", "performance.least_samples",
     "performance.busy_pressure", "performance.busy_steal", "placement.cpu_operators", "reference.required",
-    "reference.default", "reference.probabilities", "reference.logits",
+    "reference.default", "reference.probabilities", "reference.logits", "approvals",
 )  # fmt: skip
 """Keys, or tables, that only the judge reads. What is not here decides what is run."""
 
 _BESIDE: Final = frozenset({"regression.enabled", "regression.timing_rounds"})
 """Whether and how the current release was run; the other keys of its table are limits."""
 _UNKNOWN: Final = float("inf")
+_LEAVE_OUT: Final = {
+    "threads": frozenset({"limits.threads", "no thread to be had"}),
+    "memory_bytes": frozenset({"memory"}),
+    "output_bytes": frozenset({"outputs"}),
+}
+"""Reasons by which a run leaves probes and relations out, by the limit that they come from."""
 _INSPECTED: Final = ("manifest", "inspect", "vectors", "unpack")
 
 
@@ -52,17 +58,25 @@ def reasons(old: Policy, new: Policy, submission: Submission, contract: Contract
         yield f"{key} changed: it decides what is run or compared"
     stopped = submission.seal_failure is not None or any(
         job.ending in {"limit", "refused"} and job.kind != "reference"  # it has a cost cap of its own
-        for job in submission.jobs
+        for job in _jobs(submission)
     )
+    left_out = {part.reason for job in _jobs(submission) for one in job.probed for part in one.left_out}
     for key in LimitsTable.model_fields:
         before, after = getattr(old.limits, key), getattr(new.limits, key)
         if before == after or key not in _USES:
             continue
         if after > before and stopped:
             yield f"limits.{key} was raised: what stopped then may pass now"
+        elif after > before and left_out & _LEAVE_OUT.get(key, frozenset()):
+            yield f"limits.{key} was raised: what was left out for want of it would be tried now"
         elif after < before and submission.sealed is not None and (used := _used(key, submission, new)) > after:
             much = "" if used == _UNKNOWN else f": {used:g} were used, {after} are allowed"
             yield f"limits.{key} was lowered{much}"
+
+
+def _jobs(submission: Submission) -> list[JobRecord]:
+    """Return all jobs, those on held-out sets too: a limit stops any of them."""
+    return [*submission.jobs, *(submission.heldout.jobs if submission.heldout is not None else ())]
 
 
 def _beside(submission: Submission) -> bool:
@@ -81,7 +95,7 @@ def _flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 def _used(key: str, submission: Submission, new: Policy) -> float:
     if key == "wall_factor":
-        return max((_walls(job, new) for job in submission.jobs), default=0.0)
+        return max((_walls(job, new) for job in _jobs(submission)), default=0.0)
     return max(_USES[key](submission), default=0.0)
 
 
@@ -101,7 +115,7 @@ def _of_files(measure: Callable[[str, int], float]) -> Callable[[Submission], It
 
 
 def _of_jobs(*kinds: str, measure: Callable[[JobRecord], float]) -> Callable[[Submission], Iterator[float]]:
-    return lambda submission: (measure(job) for job in submission.jobs if job.kind in kinds)
+    return lambda submission: (measure(job) for job in _jobs(submission) if job.kind in kinds)
 
 
 def _of_wire(name: str) -> Callable[[Submission], Iterator[float]]:

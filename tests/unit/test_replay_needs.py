@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,8 +12,10 @@ from acceptd.evidence import SealFailure, Submission
 from acceptd.policy.contract import Contract
 from acceptd.policy.load import with_overrides
 from acceptd.policy.policy import LimitsTable, Policy
+from acceptd.probe_facts import LeftOut, Probed
 from acceptd.replay.again import Replayed
 from acceptd.replay.needs import _USES, JUDGED, reasons
+from tests import heldout_world as own
 from tests import judge_world as world
 
 pytestmark = pytest.mark.unit
@@ -50,6 +53,7 @@ def test_keys_that_are_named_as_the_judges_exist() -> None:
         "evidence.keep_outputs_bytes=0",
         "release.channel=staging",
         "limits.nodes_per_layer=1",
+        "approvals.required=2",
     ],
 )
 def test_what_only_the_judge_reads_needs_no_rerun(override: str) -> None:
@@ -94,6 +98,35 @@ def test_a_raised_limit_matters_only_where_something_was_stopped() -> None:
     unsealed = world.submission(sealed=None, seal_failure=failure)
     assert told("limits.files=9000", given=unsealed)
     assert told("limits.files=2", given=unsealed) == []  # what was refused under more is refused under less
+
+
+def test_a_limit_that_only_the_held_out_run_met_or_came_near_is_no_unchanged_verdict() -> None:
+    def given(**changes: Any) -> Submission:
+        return own.submission(own.held(world.run(variant="heldout", **changes)))
+
+    stopped = given(ending="limit", cause="memory")
+    assert told("limits.memory_bytes=9000000000", given=stopped) == [
+        "limits.memory_bytes was raised: what stopped then may pass now"
+    ]
+    assert told("limits.run_cpu_seconds=2", given=given(cpu_s=3.0)) == [
+        "limits.run_cpu_seconds was lowered: 3 were used, 2 are allowed"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("reason", "override"),
+    [
+        ("limits.threads", "limits.threads=16"),
+        ("memory", "limits.memory_bytes=9000000000"),
+        ("outputs", "limits.output_bytes=9000000000"),
+    ],
+)
+def test_a_raised_limit_lets_what_was_left_out_for_it_be_tried(reason: str, override: str) -> None:
+    left = Probed(scope="relations", left_out=[LeftOut(what="threads", count=1, reason=reason)])
+    (said,) = told(override, given=world.submission(jobs=[world.run(probed=[left])]))
+    assert "left out" in said
+    time = Probed(scope="relations", left_out=[LeftOut(what="threads", count=1, reason="time")])
+    assert told(override, given=world.submission(jobs=[world.run(probed=[time])])) == []
 
 
 def test_exit_codes_are_the_worst_of_what_would_become() -> None:
