@@ -92,11 +92,24 @@ def _from_anchor(state: Path, kept: list[audit.Kept]) -> tuple[list[audit.Kept],
     try:
         with Ledger.open(state, create=False, damaged=True) as ledger:
             note = anchor.last(ledger.origin)
-    except AnchorError as error:
+            if note is None:
+                _unheard_of(state, anchor, ledger.origin)
+    except (AnchorError, _ExchangedError) as error:
         return kept, [audit.Difference("anchor", anchor.words, str(error))]
     except (LedgerError, StateError):
         return kept, []  # the audit itself says what is wrong with the database
     return ([*kept, audit.Kept(anchor.words, note)] if note is not None else kept), []
+
+
+class _ExchangedError(Exception):
+    """The anchor keeps notes of this instance, and none of its log."""
+
+
+def _unheard_of(state: Path, anchor: anchors.Anchor, origin: str) -> None:
+    try:
+        checkpoint.exported(anchor, load_keyring(state), origin)
+    except LedgerError as error:
+        raise _ExchangedError(str(error)) from error
 
 
 def _releases(

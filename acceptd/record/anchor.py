@@ -31,13 +31,15 @@ SECONDS: Final = 30.0
 """For a command, or the journal, to answer."""
 MAX_NOTE: Final = 16 << 10
 
+_SIZE_NOTE: Final = "-0000000000000000.note"
+_ANY_NOTE: Final = re.compile(r"acceptd-[0-9a-f]{32}-\d{16}\.note", re.ASCII)
 _JOURNAL_SOCKET: Final = "/run/systemd/journal/socket"
 _JOURNAL_ID: Final = "b2d6f4c0a7d94b0f9a3a5d2c7f1e8b61"
 """MESSAGE_ID of our notes (journal fields, systemd.journal-fields(7)): what they are found again by."""
 
 
 class Anchor(Protocol):
-    """A place that keeps notes of the log ``origin``. Both calls raise AnchorError where it cannot be reached."""
+    """A place that keeps notes of the log ``origin``. All calls raise AnchorError where it cannot be reached."""
 
     @property
     def words(self) -> str:
@@ -46,6 +48,10 @@ class Anchor(Protocol):
 
     def last(self, origin: str) -> bytes | None:
         """Return the note of the largest size that it keeps, or None where it keeps none of this log."""
+        ...
+
+    def others(self) -> list[bytes]:
+        """Return notes of whatever logs it keeps, at least one each, where it can tell. None where it cannot."""
         ...
 
     def put(self, origin: str, size: int, note: bytes) -> None:
@@ -108,6 +114,16 @@ class Directory:
             with (self.place / _name(origin, found[-1])).open("rb") as file:
                 return file.read(MAX_NOTE + 1)
 
+    def others(self) -> list[bytes]:
+        """Return the newest note of each log in the directory."""
+        with _reached(self.words):
+            names = [name for name in sorted(os.listdir(self.place)) if _ANY_NOTE.fullmatch(name)]
+            found = []
+            for name in {name[: -len(_SIZE_NOTE)]: name for name in names}.values():
+                with (self.place / name).open("rb") as file:
+                    found.append(file.read(MAX_NOTE + 1))
+            return found
+
     def put(self, origin: str, size: int, note: bytes) -> None:
         """Write the note whole and durably; notes beyond the newest KEPT go."""
         with _reached(self.words):
@@ -137,8 +153,16 @@ class Journal:
 
     def last(self, origin: str) -> bytes | None:
         """Return the newest note of this log in the journal; its entries are found by trusted fields."""
+        notes = self._read(f"CHECKPOINT_ORIGIN={origin}")
+        return max(notes)[1] if notes else None
+
+    def others(self) -> list[bytes]:
+        """Return the newest notes in the journal, of whatever log."""
+        return [note for _, note in self._read()]
+
+    def _read(self, *more: str) -> list[tuple[int, bytes]]:
         # _UID is set by journald and cannot be forged: another user's messages are not ours.
-        matches = [f"MESSAGE_ID={_JOURNAL_ID}", f"CHECKPOINT_ORIGIN={origin}", f"_UID={os.getuid()}"]
+        matches = [f"MESSAGE_ID={_JOURNAL_ID}", *more, f"_UID={os.getuid()}"]
         arguments = ["--quiet", "--no-pager", "--output=json", "--output-fields=CHECKPOINT_NOTE,CHECKPOINT_SIZE"]
         text = _run([self.reader, *arguments, "--lines=64", *matches], b"", self.words)
         notes: list[tuple[int, bytes]] = []
@@ -148,7 +172,7 @@ class Journal:
                 notes.append((int(fields["CHECKPOINT_SIZE"]), bytes.fromhex(fields["CHECKPOINT_NOTE"])))
             except (ValueError, KeyError, TypeError) as error:
                 raise AnchorError(f"{self.words}: an entry that cannot be read: {error}") from error
-        return max(notes)[1] if notes else None
+        return notes
 
     def put(self, origin: str, size: int, note: bytes) -> None:
         """Send the note to journald; it is on disk when journald syncs (SyncIntervalSec=)."""
@@ -184,6 +208,10 @@ class Command:
     def last(self, origin: str) -> bytes | None:
         """Return what it prints; nothing at all means that it keeps none."""
         return _run([*self.program, "last", origin], b"", self.words) or None
+
+    def others(self) -> list[bytes]:
+        """Return none: a program is asked for one log by name."""
+        return []
 
     def put(self, origin: str, size: int, note: bytes) -> None:
         """Hand the note over on its standard input."""

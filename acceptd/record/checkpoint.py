@@ -130,10 +130,22 @@ def write(
 def exported(anchor: Anchor | None, keyring: Keyring, origin: str) -> Checkpoint | None:
     """Return the newest checkpoint that ``anchor`` keeps of this log, or None.
 
-    Raises LedgerError where it does not verify, AnchorError where it cannot be reached.
+    Raises LedgerError where it does not verify, or where there is none but one of another log that this
+    instance's own key has signed: then the log was exchanged as a whole. Raises AnchorError where the anchor
+    cannot be reached.
     """
-    note = anchor.last(origin) if anchor is not None else None
-    if anchor is None or note is None:
+    if anchor is None:
+        return None
+    note = anchor.last(origin)
+    if note is None:
+        for other in anchor.others():
+            with contextlib.suppress(MalformedError, SignatureError):
+                found = verify(other, keyring)
+                raise LedgerError(
+                    f"{anchor.words} keeps a checkpoint of {found.size} entries of the log {found.origin}, signed "
+                    f"by this instance, and none of {origin}: the ledger was exchanged or begun anew; "
+                    "nothing is signed"
+                )
         return None
     try:
         return verify(note, keyring, origin)

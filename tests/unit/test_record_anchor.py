@@ -264,3 +264,22 @@ def _copy(state: State, tmp_path: Path) -> Path:
     shutil.copy(state.place / FILE_NAME, place / FILE_NAME)
     (place / FILE_NAME).chmod(stat.S_IRUSR | stat.S_IWUSR)
     return place
+
+
+def test_a_ledger_that_was_removed_and_begun_anew_is_no_new_log(state: State, tmp_path: Path) -> None:
+    """With it went every rejection, and the count of what was spent of held-out vectors."""
+    kept = directory(tmp_path)
+    state.grow(3, kept)
+    for path in state.place.glob(f"{FILE_NAME}*"):
+        path.unlink()
+    shutil.rmtree(state.place / "checkpoints")
+    with pytest.raises(LedgerError, match="begun anew"):
+        state.grow(9, kept)
+    assert len(list(kept.place.iterdir())) == 1
+
+
+def test_another_instance_may_share_the_directory(state: State, tmp_path: Path) -> None:
+    kept = directory(tmp_path)
+    state.grow(3, kept)
+    assert State(tmp_path / "other").grow(2, kept).size == 3
+    assert state.grow(1, kept).size == 5
