@@ -153,6 +153,9 @@ class _Relations:
     sizes: list[int] = field(default_factory=list)
 
     def run(self) -> None:
+        firsts = [self.load.dims.get(str(port.shape[0])) for port in self.found if port.shape]
+        if not self.base.batch and any(one is not None and one["max"] > 1 for one in firsts):
+            self.told.leave_out("rows and orders", 1, "no first dimension is that of inputs and outputs alike")
         sizes = self._sizes()
         used = self._open("a session")
         if used is None:
@@ -249,7 +252,7 @@ class _Relations:
     def _calls(self, runner: Runner) -> None:
         """Rows alone, rows in another order, and calls at once."""
         name, feeds = self._singles()
-        rows = max(1, self.base.rows // len(feeds)) if name == "meta:single" else self.base.rows
+        rows = self._block() if name == "meta:single" else self.base.rows
         if self.budget.left() < self.row_s * rows * len(feeds):
             self.told.leave_out(name, 1, "time")
             return
@@ -270,11 +273,15 @@ class _Relations:
         for calls in (2, CALLS):
             self._together(runner, (feeds * CALLS)[:calls], rows)
 
+    def _block(self) -> int:
+        """Return as few rows as a call may have."""
+        return max(self.load.dims[self.base.batch]["min"], 1)
+
     def _singles(self) -> tuple[str, list[dict[str, Array]]]:
         """Return calls of their own: blocks of as few rows as are declared, else different draws."""
         if not self.base.batch:
             return "meta:calls", [one.feeds for one in self.base.probes]
-        block = max(self.load.dims[self.base.batch]["min"], 1)
+        block = self._block()
         count = min(CALLS, self.base.rows // block)
         if count < 2:
             return "meta:calls", [one.feeds for one in self.base.probes]

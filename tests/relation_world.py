@@ -62,6 +62,7 @@ def related(
     *,
     inputs: tuple[str, ...] = ("x",),
     shape: tuple[int | str, ...] = ("batch", 3),
+    answered: tuple[int | str, ...] | None = None,
     dims: dict[str, dict[str, int]] | None = None,
     kind: str = "values",
     limits: tuple[float, float] | None = (-1.0, 1.0),
@@ -75,7 +76,7 @@ def related(
         "name": "main",
         "file": "model.onnx",
         "inputs": [{"name": name, "dtype": "float32", "shape": list(shape)} for name in inputs],
-        "outputs": [{"name": "y", "dtype": "float32", "shape": list(shape), "kind": kind}],
+        "outputs": [{"name": "y", "dtype": "float32", "shape": list(answered or shape), "kind": kind}],
         "rows_interact": rows_interact,
     }
     for spec in model["inputs"]:  # type: ignore[attr-defined]

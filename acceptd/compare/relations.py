@@ -84,6 +84,8 @@ class Relations:
             single = {output: _first(value, calls) for output, value in (alone or apart).items()}
             yield from self._whole(name, "concurrent", single, told.get(name, {}))
         if not self.model.rows_interact:
+            # a slow model may have no time for its batch again: the main run has answered the same draws
+            base = base or main.get(DRAWS, {})
             yield from self._rows(base, alone, told.get("meta:order", {}))
 
     def _rows(self, base: Table, alone: Table, moved: Table) -> Iterator[Pair]:

@@ -11,6 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from acceptd.evidence import Quantisation
 from acceptd.judge import relations
+from sandbox import metamorphic, probing
 from tests import judge_world
 from tests.relation_world import Related, graph, node, related
 from tests.run_world import BIAS, WEIGHT, model_bytes, tensor_info
@@ -99,6 +100,32 @@ def test_a_single_input_is_varied_where_draws_cannot_share_an_inference(tmp_path
     found = related(tmp_path, raw, inputs=("x", "z"), shape=shape, dims={})
     assert {row.set for row in found.rows if row.against == "input"} == {"probe:only-0:x", "probe:only-1:z"}
     assert found.findings == []
+
+
+def test_a_model_that_is_slow_on_purpose_has_its_rows_compared_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each inference seems to take a second for each row, and five are left: enough for four rows alone."""
+    tell = metamorphic._Relations._tell
+
+    def slow(self: Any, *args: Any) -> Any:
+        self.row_s = 1.0
+        found = tell(self, *args)
+        self.row_s = 1.0
+        return found
+
+    monkeypatch.setattr(metamorphic._Relations, "_tell", slow)
+    monkeypatch.setattr(probing.Budget, "left", lambda self, share=1.0: 5.0)
+    found = related(tmp_path, graph([node("Softmax", ["x"], ["y"], axis=0)]))
+    assert "meta:draws" not in {case.set for case in found.second.cases}
+    assert found.codes["behaviour/row-dependence"] == "hold"
+
+
+def test_an_output_with_a_first_dimension_of_its_own_is_told_as_not_compared(tmp_path: Path) -> None:
+    sizes = {name: {"min": 1, "max": 32} for name in ("batch", "rows")}
+    found = related(tmp_path, graph([node("Softmax", ["x"], ["y"], axis=0)]), answered=("rows", 3), dims=sizes)
+    (finding,) = found.findings
+    assert "rows and orders (no first dimension is that of inputs and outputs alike)" in finding.message
 
 
 def test_a_fixed_batch_has_calls_of_its_own_and_no_rows(tmp_path: Path) -> None:
