@@ -222,12 +222,14 @@ class ResourceProfile(Evidence):
     """The most at any sample; 0 without one."""
 
 
-Variant = Literal["", "unoptimised", "outside", "prior", "timed", "timed-prior", "profiled", "heldout"]
+Variant = Literal[
+    "", "unoptimised", "outside", "prior", "timed", "timed-prior", "profiled", "profiled-prior", "heldout"
+]
 """What a ``run`` was for. Empty: goldens, timing and probes, as the profile says. ``unoptimised``: the second,
 fresh process. ``outside``: a run that broke off and then ended well without the probes outside the declared
 domain, so that it was one of those that broke it: the trusted side's own finding, not the job's word. ``prior``:
 the current release's model on the same inputs. ``timed`` and ``timed-prior``: alternating timing runs.
-``profiled``: with onnxruntime's profiler. ``heldout``: the contract's held-out sets."""
+``profiled`` and ``profiled-prior``: with onnxruntime's profiler. ``heldout``: the contract's held-out sets."""
 
 
 class JobRecord(Evidence):

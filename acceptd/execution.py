@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -115,29 +115,72 @@ class Execution:
         if released is not None and alternated:
             for _ in range(self.rules.policy.regression.timing_rounds):
                 records += self._alternate(released, order_of("timed"), base, order_of("timed-prior").outputs)
-        return records + (self._further(order_of, base, main, timed=alternated) if main is not None else [])
+        if main is None:
+            return records
+        beside_it = self._profiled_beside(released, records, base, order_of, external=bool(external))
+        further = self._further(order_of, base, main, timed=alternated, profiled=bool(beside_it))
+        return records + beside_it + further
 
     def _timing(self, *, judged: bool = False) -> dict[str, Any]:
         """Return what a run's order says of timing; nothing where nothing was declared, and so promised."""
         return {} if self.inferred else timing_order(self.rules.policy, self.contract, judged=judged)
 
     def _further(
-        self, orders: Callable[[Variant], _Order], base: dict[str, Any], done: JobRecord, *, timed: bool
+        self,
+        orders: Callable[[Variant], _Order],
+        base: dict[str, Any],
+        done: JobRecord,
+        *,
+        timed: bool,
+        profiled: bool,
     ) -> list[JobRecord]:
         """Measure what the first runs left open: once more, alone, for a ceiling; and under the profiler.
 
-        ``timed``: it was timed again beside the release, which does for a ceiling too.
+        ``timed``: it was timed again beside the release, which does for a ceiling too. ``profiled``: done already.
         """
         spec = base | {"optimised": True, "repeats": 2, "probes": False}
         found: list[JobRecord] = []
         if not timed and performance.again(done, self.contract, self.rules.policy):
             with self.hold.alone():
                 found.append(self._once(orders("timed"), spec | self._timing()))
-        if profiling := profiling_order(self.rules.policy, done):
-            # No /proc/self/fd beside a directory that may be written to.
-            order = replace(orders("profiled"), external=False, scratch=True)
-            found.append(self._once(order, spec | {"repeats": 1} | profiling))
+        if not profiled and (profiling := profiling_order(self.rules.policy, done)):
+            found.append(self._profiled(orders, spec, profiling))
         return found
+
+    def _profiled(
+        self, orders: Callable[[Variant], _Order], spec: dict[str, Any], profiling: dict[str, Any]
+    ) -> JobRecord:
+        # No /proc/self/fd beside a directory that may be written to.
+        order = replace(orders("profiled"), external=False, scratch=True)
+        return self._once(order, spec | {"repeats": 1} | profiling)
+
+    def _profiled_beside(
+        self,
+        released: PriorRun | None,
+        done: Sequence[JobRecord],
+        base: dict[str, Any],
+        orders: Callable[[Variant], _Order],
+        *,
+        external: bool,
+    ) -> list[JobRecord]:
+        """Profile the release and the model, one after the other, where it is quantised and the release is not.
+
+        Not where the first runs are broken: nothing is compared then. External data cannot be read without
+        ``/proc/self/fd``, which a profiled run has not.
+        """
+        policy = self.rules.policy
+        ended = {one.variant: one for one in done if one.kind == "run" and one.ending == "done"}
+        if released is None or not {"", "prior"} <= ended.keys() or external or released.mapped_bytes:
+            return []
+        if not (released.beside.quantised and policy.regression.quantized.profiled and base["sets"]):
+            return []
+        profiling = profiling_order(policy, ended[""], beside=True)
+        if not profiling:
+            return []
+        spec = base | {"optimised": True, "repeats": 1, "probes": False} | profiling
+        with self.hold.alone():
+            older = replace(released, outputs=orders("profiled-prior").outputs)(spec, "profiled-prior")
+            return [*older, self._profiled(orders, spec, profiling)]
 
     def _relations(self, limits: JobLimits) -> dict[str, Any] | None:
         """Return what the second process may use to hold calls against each other; None where it shall not."""

@@ -30,10 +30,15 @@ def timing_order(policy: Policy, contract: Contract | None, *, judged: bool = Fa
     return order
 
 
-def profiling_order(policy: Policy, main: JobRecord | None) -> dict[str, Any]:
-    """Return the ``profiled`` key of a run's spec; empty where one provider holds every node."""
+def profiling_order(policy: Policy, main: JobRecord | None, *, beside: bool = False) -> dict[str, Any]:
+    """Return the ``profiled`` key of a run's spec; empty where one provider holds every node.
+
+    ``beside``: the release is profiled too, so that it is done in any case, and node by node.
+    """
     table = policy.placement
-    if main is None or main.ending != "done" or not table.profiled_runs or not several_providers(main.placement):
+    if main is None or main.ending != "done" or not table.profiled_runs:
+        return {}
+    if not beside and not several_providers(main.placement):
         return {}
     seconds = min(table.profiled_seconds, policy.limits.run_cpu_seconds / SHARE_OF_CPU)
-    return {"profiled": {"runs": table.profiled_runs, "seconds": seconds}}
+    return {"profiled": {"runs": table.profiled_runs, "seconds": seconds} | ({"named": True} if beside else {})}

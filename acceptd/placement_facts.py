@@ -17,6 +17,7 @@ CPU = "CPUExecutionProvider"
 MAX_SEGMENTS = 1024
 MAX_OPERATORS = 1024
 MAX_PROVIDERS = 64
+MAX_NODES = 512
 
 
 class PlacedNode(Evidence):
@@ -55,6 +56,17 @@ class OperatorTime(Evidence):
     op_type: Text
     nodes: Count
     ms: Milliseconds
+    median_ms: Milliseconds | None = None
+    """None in evidence of older versions."""
+
+
+class NodeTime(Evidence):
+    """What one node of the optimised graph took in one inference, the median, in ms. ``name`` is the runtime's."""
+
+    name: Text
+    op_type: Text
+    provider: Text
+    ms: Milliseconds
 
 
 class Profiled(Evidence):
@@ -62,7 +74,8 @@ class Profiled(Evidence):
 
     ``segments`` are those of one inference, in the order of execution, and ``segment_count`` all of them.
     ``ms`` is the own time of a provider's nodes in one inference, on average. ``memcpy`` are nodes that copy
-    between devices. ``note`` says what is missing, and why.
+    between devices. ``named`` are the nodes that took most time, where the order asked for them. ``note`` says
+    what is missing, and why.
     """
 
     runs: Count = 0
@@ -71,6 +84,7 @@ class Profiled(Evidence):
     ms: Annotated[dict[Text, Milliseconds], Field(max_length=MAX_PROVIDERS)] = {}
     memcpy: Count = 0
     operators: Annotated[list[OperatorTime], Field(max_length=MAX_OPERATORS)] = []
+    named: Annotated[list[NodeTime], Field(max_length=MAX_NODES)] = []
     loading_ms: Milliseconds | None = None
     initialising_ms: Milliseconds | None = None
     note: Text = ""

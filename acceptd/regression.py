@@ -42,7 +42,11 @@ class PriorRun:
         return sum(file.size for file in older.files[1:]) if older is not None else 0
 
     def __call__(self, spec: dict[str, Any], variant: Variant = "prior") -> list[JobRecord]:
-        """Run it as the order ``spec`` of the submission says, on the release's own files."""
+        """Run it as the order ``spec`` of the submission says, on the release's own files.
+
+        Under the profiler it may write to a directory of its own, and has no ``/proc/self/fd`` beside it.
+        """
+        scratch = variant == "profiled-prior"
         older = self.beside.older
         assert older is not None, "the judge's obstacle comes first"
         paths = [file.path for file in older.files]
@@ -65,8 +69,9 @@ class PriorRun:
                     blobs=blobs,
                     model=self.beside.model,
                     variant=variant,
-                    proc_fd=len(paths) > 1,
+                    proc_fd=len(paths) > 1 and not scratch,
                     shelf=self.shelf,
+                    scratch=scratch,
                 )
             ]
 

@@ -7,8 +7,9 @@ is as hostile as the model. Lines are parsed one by one, so that a cut file give
 from __future__ import annotations
 
 import json
+import statistics
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -19,6 +20,7 @@ from sandbox.timing import largest
 
 MAX_SEGMENTS: Final = 1024
 MAX_OPERATORS: Final = 1024
+MAX_NODES: Final = 512
 MAX_LINE: Final = 1 << 16
 EVENT_BYTES: Final = 1600
 """What one event takes in the file, with room for shapes (measured: 900 to 1,100)."""
@@ -33,6 +35,7 @@ class Event:
     own: int
     provider: str
     op_type: str
+    name: str = ""
 
 
 def runs_that_fit(wanted: int, nodes: int) -> int:
@@ -51,7 +54,8 @@ def profiled(
 ) -> dict[str, Any]:
     """Run the set with the most bytes of input under the profiler; return the ``profiled`` frame's body.
 
-    ``ask`` is the order's: at most ``runs`` inferences in at most ``seconds``; ``nodes`` is how many one has.
+    ``ask`` is the order's: at most ``runs`` inferences in at most ``seconds``; with ``named``, times are told node
+    by node too. ``nodes`` is how many one inference has.
     """
     item = largest(sets, runner.runs_of)
     if item is None:
@@ -70,12 +74,12 @@ def profiled(
         return {"note": text_of(f"{type(error).__name__}: {error}")}
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
-            return told(file, skip=before, runs=done)
+            return told(file, skip=before, runs=done, named=bool(ask.get("named")))
     except OSError as error:
         return {"note": f"the profiler's file cannot be read: {error.strerror}"}
 
 
-def told(lines: Iterable[str], *, skip: int, runs: int) -> dict[str, Any]:
+def told(lines: Iterable[str], *, skip: int, runs: int, named: bool = False) -> dict[str, Any]:
     """Return the frame's body for the lines of a profile: ``runs`` inferences after ``skip`` that do not count."""
     sessions: dict[str, int] = {}
     inferences: list[list[dict[str, Any]]] = []
@@ -100,7 +104,9 @@ def told(lines: Iterable[str], *, skip: int, runs: int) -> dict[str, Any]:
     }
     if len(counted) < runs:
         body["note"] = f"the profiler's file holds {len(counted)} of {runs} inferences"
-    return body | _summed(counted) if counted else body
+    if not counted:
+        return body
+    return body | _summed(counted) | ({"named": _named(counted)} if named else {})
 
 
 def _events(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
@@ -121,21 +127,22 @@ def _own(events: Sequence[dict[str, Any]]) -> list[Event]:
 
     A Loop's event covers those of its body: their time is taken off, since they may be another provider's.
     """
-    found: list[tuple[int, int, str, str]] = []
+    found: list[tuple[int, int, str, str, str]] = []
     for event in events:
         start, took, more = event.get("ts"), event.get("dur"), event.get("args")
         if isinstance(start, int) and isinstance(took, int) and isinstance(more, dict) and took >= 0:
-            found.append((start, took, str(more.get("provider", "")), str(more.get("op_name", ""))))
+            name = str(event.get("name", "")).removesuffix("_kernel_time")
+            found.append((start, took, str(more.get("provider", "")), str(more.get("op_name", "")), name))
     found.sort(key=lambda one: (one[0], -one[1]))
-    own = [took for _, took, _, _ in found]
+    own = [took for _, took, _, _, _ in found]
     around: list[int] = []
-    for index, (start, took, _, _) in enumerate(found):
+    for index, (start, took, _, _, _) in enumerate(found):
         while around and start >= found[around[-1]][0] + found[around[-1]][1]:
             around.pop()
         if around and start + took <= found[around[-1]][0] + found[around[-1]][1]:
             own[around[-1]] = max(0, own[around[-1]] - took)
         around.append(index)
-    return [Event(one[0], one[1], own[index], one[2], one[3]) for index, one in enumerate(found)]
+    return [Event(one[0], one[1], own[index], one[2], one[3], one[4]) for index, one in enumerate(found)]
 
 
 def _summed(inferences: Sequence[Sequence[Event]]) -> dict[str, Any]:
@@ -157,6 +164,7 @@ def _summed(inferences: Sequence[Sequence[Event]]) -> dict[str, Any]:
             row[0] += 1
             row[1] += event.own
     count = len(inferences)
+    medians = _medians(inferences, lambda one: (clip(one.provider, 200), clip(one.op_type, 200)))
     rows = sorted(by_operator.items(), key=lambda item: (-item[1][1], item[0]))[:MAX_OPERATORS]
     return {
         "segments": segments[:MAX_SEGMENTS],
@@ -164,10 +172,39 @@ def _summed(inferences: Sequence[Sequence[Event]]) -> dict[str, Any]:
         "ms": {name: _ms(us, count) for name, us in sorted(by_provider.items())[:64]},
         "memcpy": sum(event.op_type.startswith("Memcpy") for event in one),
         "operators": [
-            {"provider": provider, "op_type": name, "nodes": nodes // count, "ms": _ms(us, count)}
+            {
+                "provider": provider,
+                "op_type": name,
+                "nodes": nodes // count,
+                "ms": _ms(us, count),
+                "median_ms": round(medians[provider, name] / 1000, 6),
+            }
             for (provider, name), (nodes, us) in rows
         ],
     }
+
+
+def _named(inferences: Sequence[Sequence[Event]]) -> list[dict[str, Any]]:
+    """Return the nodes that took most time, by name, operator and provider. A node without a name is left out."""
+    found = _medians(
+        inferences, lambda one: (clip(one.name, 200), clip(one.op_type, 200), clip(one.provider, 200))
+    )
+    rows = sorted((item for item in found.items() if item[0][0]), key=lambda item: (-item[1], item[0]))[:MAX_NODES]
+    return [
+        {"name": name, "op_type": op_type, "provider": provider, "ms": round(us / 1000, 6)}
+        for (name, op_type, provider), us in rows
+    ]
+
+
+def _medians(
+    inferences: Sequence[Sequence[Event]], key: Callable[[Event], tuple[str, ...]]
+) -> dict[tuple[str, ...], float]:
+    """Return by key the own time in one inference in microseconds: the median, which no interruption moves."""
+    found: dict[tuple[str, ...], list[int]] = {}
+    for at, inference in enumerate(inferences):
+        for event in inference:
+            found.setdefault(key(event), [0] * len(inferences))[at] += event.own
+    return {name: statistics.median(each) for name, each in found.items()}
 
 
 def _ms(us: int | None, count: int = 1) -> float | None:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Any, Final
 
 from acceptd.evidence import Submission
 from acceptd.judge import slower
 from acceptd.judge.finding import Finding, Severity
+from acceptd.judge.operators_beside import Profiles, words
 from acceptd.judge.outputs_beside import LabelLoss, Output
 from acceptd.judge.parity import RANKED
 from acceptd.judge.regression import Comparison, Cost, comparisons
-from acceptd.judge.words import make
+from acceptd.judge.words import make, safe
 from acceptd.policy.manifest import Manifest
 from acceptd.policy.policy import Policy
 from acceptd.policy.regression import Limits, RegressionTable
@@ -67,6 +69,22 @@ def _judged(one: Comparison, limits: Limits, table: RegressionTable, where: str)
     if one.moved and one.quantised:
         message = "; ".join(f"{name}: {before} → {now}" for name, before, now in one.moved[:8])
         yield make("regression/moved", "run", where, f"{message} (told from {one.basis})")
+    if one.profiles is not None and one.profiles.lost:
+        yield _operators(one.profiles, where)
+
+
+def _operators(both: Profiles, where: str) -> Finding:
+    """Name what lost time or moved, and how much: by the jobs' word, so that it never decides."""
+    parts = {
+        scope: [words(one)[:160] for one in both.lost if one.scope == scope] for scope in ("operator", "layer")
+    }
+    told = "; ".join(f"{scope} {text}" for scope, found in parts.items() for text in found[:1])
+    total = (
+        f"all nodes {both.release:.3g} ms in the release, now {both.now:.3g} ms by the profiler, the jobs' word"
+    )
+    message = f"{total}; {len(both.lost)} lost time or moved, as {told}"
+    shows = {"runs": list(both.runs), "lost": [safe(asdict(one)) for one in both.lost]}
+    return make("regression/operators", "run", where, message, shows)
 
 
 def _classes(output: Output, limits: Limits, place: str) -> Iterator[Finding]:

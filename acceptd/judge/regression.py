@@ -13,6 +13,7 @@ from acceptd.evidence import Case, JobRecord, OutputStats, Submission
 from acceptd.judge import slower
 from acceptd.judge.beside import Beside, beside, wanted
 from acceptd.judge.jobs import Jobs
+from acceptd.judge.operators_beside import Profiles, profiles
 from acceptd.judge.outputs_beside import SHOWN, Output, output
 from acceptd.judge.resources import memory_bytes, model_bytes
 from acceptd.judge.slower import Latency
@@ -20,11 +21,12 @@ from acceptd.judge.words import printable, safe
 from acceptd.policy.manifest import Manifest, ModelSpec
 from acceptd.policy.policy import Policy
 
-VARIANTS: Final = frozenset({"prior", "timed-prior"})
+VARIANTS: Final = frozenset({"prior", "timed-prior", "profiled-prior"})
 """Variants of runs of the release: what goes wrong there is no fault of the submission."""
 DRAW: Final = "probe:draws-"
 """How runs name the inferences that hold draws."""
 UNPROFILED: Final = "placement and operator counts; no node was timed by itself"
+BOTH: Final = "placement, operator counts and a profile of both"
 PROFILED: Final = "placement, operator counts and this model's own profile; the release was not profiled"
 Status = Literal["compared", "not-comparable", "unavailable", "failed"]
 
@@ -68,6 +70,8 @@ class Comparison:
     """Operators of a quantised model by the time that they took under the profiler, with provider and ms."""
     basis: str = ""
     """What ``moved`` and ``operators`` were told from."""
+    profiles: Profiles | None = None
+    """Both under the profiler, where the submission is quantised and the release is not: the jobs' word."""
 
 
 def comparisons(manifest: Manifest, policy: Policy, submission: Submission) -> list[Comparison]:
@@ -124,6 +128,8 @@ def _compared(
     comparable = any(one.inputs for one in outputs)
     moved, operators = _operators(how, run, older, submission, model)
     slowest = _slowest(jobs.last("run", model, "profiled")) if how.quantised else ()
+    both = profiles(jobs.last("run", model, "profiled-prior"), jobs.last("run", model, "profiled"))
+    basis = BOTH if both is not None and not both.reason else PROFILED if slowest else UNPROFILED
     latency = slower.latency(model, submission.jobs, how.limits(policy), policy)
     return Comparison(
         model.name,
@@ -142,7 +148,8 @@ def _compared(
         moved,
         operators,
         slowest,
-        PROFILED if slowest else UNPROFILED,
+        basis,
+        both if how.quantised else None,
     )
 
 
@@ -158,7 +165,7 @@ def _drawn(older: JobRecord, inferences: int) -> int:
 
 
 def _slowest(record: JobRecord | None) -> tuple[tuple[str, str, float], ...]:
-    """Return the operators that took most time; the profiler runs only where several providers hold nodes."""
+    """Return the operators that took most time under the profiler, where it ran."""
     if record is None or record.profiled is None:
         return ()
     found = sorted(record.profiled.operators, key=lambda one: (-one.ms, one.op_type, one.provider))

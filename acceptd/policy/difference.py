@@ -22,7 +22,8 @@ _MORE_IS_STRICTER: Final = frozenset(
         "opsets.min", "probes.enabled",
         "probes.unoptimised", "export.required", "regression.enabled", "regression.required",
         "regression.class_agreement", "regression.within", "regression.quantized.class_agreement",
-        "regression.quantized.within", "reference.enabled", "reference.required", "reference.draws",
+        "regression.quantized.within", "regression.quantized.profiled",
+        "reference.enabled", "reference.required", "reference.draws",
         "reference.seconds", "reference.max_steps", "reference.max_bytes", "reference.default.top1",
         "reference.probabilities.top1", "reference.logits.top1", "performance.least_samples", "performance.retry",
     }

@@ -64,6 +64,7 @@ def _model(one: Report, places: set[str]) -> str:
     rows = [*costs, *(tuple(markup(cell) for cell in row) for row in _facts(one))]
     if rows:
         parts.append(table(("", "release", "now", "ratio"), [(*row, "")[:4] for row in rows], right=(1, 2, 3)))
+    parts.append(_profiles(one.get("profiles")))
     parts += [f'<p class="soft">{markup(text)}</p>' for text in remarks(one)]
     return "".join(parts)
 
@@ -124,6 +125,43 @@ def figure(row: Report, side: str) -> str:
     return milliseconds(value)
 
 
+def _profiles(both: Report | None) -> str:
+    """Return the table of operators and layers that lost time or moved."""
+    cells = [
+        (
+            markup(row["scope"]),
+            code(row["name"]),
+            markup(row["why"]),
+            markup(side(row["release"])),
+            markup(milliseconds(row["release"]["ms"])),
+            markup(side(row["now"])),
+            markup(milliseconds(row["now"]["ms"])),
+        )
+        for row in (both["lost"] if both else ())
+    ]
+    head = ("", "of the quantised model", "what", "in the release", "own time", "now", "own time")
+    return table(head, cells, right=(4, 6)) if cells else ""
+
+
+def side(one: Report) -> str:
+    """Return what an operator or layer is made of in one model. Not yet escaped."""
+    return f"{', '.join(one['operators'])} on {', '.join(one['providers'])}" if one["operators"] else "none"
+
+
+def _profiled(both: Report | None) -> Iterator[str]:
+    if both is None:
+        return
+    if both["reason"]:
+        yield f"Operators were not timed beside the release's: {both['reason']}."
+        return
+    lost = "" if both["lost"] else "; no operator or layer takes more time or another provider"
+    yield (
+        f"All nodes of one inference under onnxruntime's profiler ({both['runs'][0]} and {both['runs'][1]} runs): "
+        f"release {milliseconds(both['release'])}, now {milliseconds(both['now'])}{lost}. Times, names and "
+        "providers are the jobs' word, and decide nothing."
+    )
+
+
 def _facts(one: Report) -> Iterator[tuple[str, str, str]]:
     for what, before, now in one["opsets"]:
         yield what, before, now
@@ -154,6 +192,7 @@ def remarks(one: Report) -> Iterator[str]:
         yield f"Only the release answers: {', '.join(one['unanswered'][:8])}."
     if one["release_errors"]:
         yield f"The release gives errors: {'; '.join(one['release_errors'][:4])}."
+    yield from _profiled(one.get("profiles"))
     if one["slowest"]:
         told = ", ".join(f"{name} on {provider} {milliseconds(ms)}" for name, provider, ms in one["slowest"])
         yield f"Most time in one inference: {told}."
@@ -189,5 +228,8 @@ def terminal_lines(report: Report) -> Iterator[tuple[str, str, str]]:
         for what, before, now in _facts(one):
             if before != now:
                 yield what, before, now
+        for row in (one.get("profiles") or {}).get("lost", ()):
+            sides = [f"{side(row[which])}, {milliseconds(row[which]['ms'])}" for which in ("release", "now")]
+            yield f"{row['scope']} {row['name']} ({row['why']})", sides[0], sides[1]
         for text in remarks(one):
             yield text, "", ""

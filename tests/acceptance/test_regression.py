@@ -72,10 +72,16 @@ def test_an_int8_version_is_accepted_and_the_report_shows_it_beside_the_float_re
     assert 0 < output["max_abs"] < 0.05
     assert 0 < output["release_error"] < output["error"]
     assert ["ai.onnx::MatMulInteger", 0, 1] in told["operators"]
-    assert {job["variant"]: job["ending"] for job in report["resources"]["jobs"]}["prior"] == "done"
+    jobs = {job["variant"]: job["ending"] for job in report["resources"]["jobs"]}
+    assert (jobs["prior"], jobs["profiled-prior"], jobs["profiled"]) == ("done", "done", "done")
+    both = told["profiles"]
+    assert (both["reason"], both["runs"]) == ("", [20, 20])
+    assert min(both["release"], both["now"]) > 0
+    assert told["basis"] == "placement, operator counts and a profile of both"
     page = render(report)
     assert "quantised against float" in page
     assert "label of probabilities" in page
+    assert "All nodes of one inference under onnxruntime&#x27;s profiler (20 and 20 runs)" in page
 
 
 def test_an_int8_version_that_loses_one_class_is_rejected_though_its_goldens_pass(

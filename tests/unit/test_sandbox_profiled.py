@@ -45,7 +45,7 @@ def test_segments_shares_and_operators_of_one_inference() -> None:
         (NPU, 1, "Conv", "Conv"),
     ]
     assert told["ms"] == {CPU: 0.005, NPU: 0.04}
-    assert told["operators"][0] == {"provider": NPU, "op_type": "Conv", "nodes": 2, "ms": 0.03}
+    assert told["operators"][0] == {"provider": NPU, "op_type": "Conv", "nodes": 2, "ms": 0.03, "median_ms": 0.03}
     assert (told["loading_ms"], told["initialising_ms"], told["memcpy"]) == (0.4, 9.0, 0)
 
 
@@ -109,3 +109,22 @@ def test_a_real_profile_of_this_onnxruntime_is_understood(tmp_path: Path) -> Non
     assert told["loading_ms"] is not None
     assert told["initialising_ms"] > 0
     assert channel.frames[-1][0] == "profiled"
+
+
+def test_nodes_are_named_only_where_the_order_asks_and_the_slowest_are_kept() -> None:
+    lines = [*inference(0, *PLAN), *inference(1000, *PLAN)]
+    assert "named" not in profiled.told(lines, skip=0, runs=2)
+    rows = profiled.told(lines, skip=0, runs=2, named=True)["named"]
+    assert rows[0] == {"name": "Conv", "op_type": "Conv", "provider": NPU, "ms": 0.03}
+    many = [node(10 * at, at, CPU, f"n{at}") for at in range(profiled.MAX_NODES + 50)]
+    rows = profiled.told([*many, session("model_run", 1)], skip=0, runs=1, named=True)["named"]
+    assert len(rows) == profiled.MAX_NODES
+    assert min(row["ms"] for row in rows) >= 0.05
+
+
+def test_an_interruption_moves_the_mean_and_not_the_median() -> None:
+    lines = [*inference(0, *PLAN), *inference(1000, *PLAN), *inference(2000, (0, 900, NPU, "Conv"))]
+    told = profiled.told(lines, skip=0, runs=3, named=True)
+    (conv,) = [row for row in told["operators"] if row["op_type"] == "Conv"]
+    assert (conv["ms"], conv["median_ms"]) == (0.32, 0.03)
+    assert told["named"][0]["ms"] == 0.03

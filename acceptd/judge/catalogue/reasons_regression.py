@@ -31,6 +31,10 @@ TABLE: Final[Reasons] = {
     ),
     "regression/not-answered": ("Callers that work today would get errors.", ("CWE-754",)),
     "regression/not-comparable": (_SILENT, ("CWE-636",)),
+    "regression/operators": (
+        "Fewer bits are meant to be cheaper, and the sum does not show where they are not.",
+        ("ORT execution providers",),
+    ),
     "regression/release-failed": (
         "An input that breaks the release would also be a way around the comparison with it.",
         ("CWE-636",),

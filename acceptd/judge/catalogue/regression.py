@@ -68,6 +68,14 @@ TABLE: Final[Table] = {
         "Model or output cannot be compared with the current release: other inputs, types, shapes or labels.",
         "Nothing, where the change is meant. A policy that requires the comparison holds it for a reviewer.",
     ),
+    "regression/operators": Code(
+        "info",
+        "team",
+        "Operators or layers of the quantised model take more time than in the current release, or another "
+        "provider, as onnxruntime's profiler told both jobs.",
+        "Leave the operators that are named in float, or quantise them in another format: a kernel for few bits "
+        "that is missing on this processor, and scales computed at each call, cost what int8 gains.",
+    ),
     "regression/release-failed": Code(
         "hold",
         "reviewer",
