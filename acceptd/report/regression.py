@@ -129,8 +129,7 @@ def _profiles(both: Report | None) -> str:
     """Return the table of operators and layers that lost time or moved."""
     cells = [
         (
-            markup(row["scope"]),
-            code(row["name"]),
+            f"{code(row['name'])} {'' if row['scope'] == 'operator' else markup('(layer)')}",
             markup(row["why"]),
             markup(side(row["release"])),
             markup(milliseconds(row["release"]["ms"])),
@@ -139,8 +138,8 @@ def _profiles(both: Report | None) -> str:
         )
         for row in (both["lost"] if both else ())
     ]
-    head = ("", "of the quantised model", "what", "in the release", "own time", "now", "own time")
-    return table(head, cells, right=(4, 6)) if cells else ""
+    head = ("operator or layer", "what", "in the release", "own time", "now", "own time")
+    return table(head, cells, right=(3, 5)) if cells else ""
 
 
 def side(one: Report) -> str:
