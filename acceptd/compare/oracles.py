@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from acceptd.compare.parts import cases_of, kind_of, outputs_of
-from acceptd.compare.task import Pair
+from acceptd.compare.promise import Promise
+from acceptd.compare.task import How, Pair
 from acceptd.evidence import Case, JobRecord, TensorRef
 from acceptd.judge import oracle
 from acceptd.policy.contract import Contract
@@ -27,6 +28,7 @@ def pairs(
 ) -> Iterator[Pair]:
     """Yield a pair for each output of each input (golden set or probe, by name) that both sides computed."""
     specs = {output.name: output for output in model.outputs}
+    promise = Promise(manifest, contract, policy)
     evaluated = cases_of(reference, 0) if reference is not None else {}
     for name, case in ran.items():
         if name not in evaluated:
@@ -48,4 +50,5 @@ def pairs(
                 rtol=held.rtol,
                 atol=held.atol,
                 kind=kind_of(spec),
+                how=promise.how(model, spec) if spec is not None and spec.kind == "boxes" else How(),
             )

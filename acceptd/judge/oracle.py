@@ -190,7 +190,9 @@ def _size(value: float | str) -> float:
 
 def _differs(row: OutputStats, top1: float | None) -> bool:
     """Say whether one output on one input disagrees; ``top1`` is the least share of rows that keep their class."""
-    if row.exceeding:
+    boxes = row.boxes  # those without a match have no element that could exceed
+    shares = (boxes.share, boxes.class_share) if boxes is not None else ()
+    if row.exceeding or any(share is not None and float(share) < 1 for share in shares):
         return True
     if top1 is None or not row.top1_mismatches or _size(row.max_abs) <= TIE:
         return False

@@ -195,6 +195,8 @@ def test_an_evaluation_that_does_not_end_is_ended_and_is_not_the_models_fault(pl
     path = write_model(tmp_path / "b", raw, [({"x": x}, {"y": 2 * x})], **ports)
     report = check(place, path, seconds=0.2)
     assert report["verdict"] == "accepted", report["findings"]
-    job = next(one for one in report["resources"]["jobs"] if one["kind"] == "reference")
+    *_, job = (
+        one for one in report["resources"]["jobs"] if one["kind"] == "reference"
+    )  # a busy machine tries again
     assert (job["ending"], job["cause"]) == ("limit", "cpu")
     assert "reference/unavailable" in codes(report, "info")

@@ -10,11 +10,14 @@ import numpy as np
 import pytest
 
 from acceptd.compare import boxes as boxes_module
+from acceptd.compare import oracles
 from acceptd.compare.promise import Promise
 from acceptd.compare.task import Slice
+from acceptd.judge import oracle
+from acceptd.judge.jobs import Jobs
 from acceptd.judge.parity import parity
 from acceptd.judge.schema import schema
-from acceptd.kind_facts import Ranking
+from acceptd.kind_facts import Boxes, Ranking
 from acceptd.policy.policy import Policy
 from tests import judge_world as judged
 from tests.compare_world import Values
@@ -152,3 +155,32 @@ def test_no_manifest_unties_the_batch_that_the_contract_ties() -> None:
     contract = judged.a_contract()
     assert [one.code for one in schema(judged.a_manifest(untied), contract, facts)] == ["schema/dimension-bounds"]
     assert not [one for one in schema(judged.a_manifest(renamed), contract, facts) if one.severity == "reject"]
+
+
+@pytest.mark.parametrize(
+    ("share", "classes", "alike"), [(1.0, 1.0, True), (0.5, 1.0, False), (0.0, None, False), (1.0, 0.5, False)]
+)
+def test_boxes_elsewhere_than_the_evaluator_has_them_are_no_agreement(
+    share: float, classes: float | None, alike: bool
+) -> None:
+    """Boxes without a match are not compared element by element: a kind is no way around the evaluator."""
+
+    def boxed(document: dict[str, Any]) -> None:
+        document["models"][0]["outputs"][0] = {
+            "name": "probabilities",
+            "dtype": "float32",
+            "shape": ["batch", 7],
+            "kind": "boxes",
+            "boxes": COLUMNS,
+        }
+
+    manifest = judged.a_manifest(boxed)
+    job = judged.record("reference", model="main", cases=judged.golden_cases(1))
+    ran = {one.set: one for one in judged.golden_cases(1)}
+    pairs = list(oracles.pairs(manifest, manifest.models[0], ran, job, None, Policy()))
+    assert {tuple(one.how.columns) for one in pairs} == {tuple(COLUMNS["columns"])}
+    found = Boxes(expected=4, got=4, matched=4, share=share, same_class=4, class_share=classes)
+    row = judged.stats(against="reference", boxes=found)
+    jobs = Jobs((judged.inspect(), judged.run(), job))
+    said = oracle.findings(manifest, jobs, [row], judged.sealed(), None, Policy())
+    assert ("reference/disagrees" not in [one.code for one in said]) is alike
