@@ -26,6 +26,7 @@ from acceptd.report.targets import Targets
 from acceptd.review.desk import Desk
 
 app = typer.Typer(help="The record of every verdict, release and revocation.", no_args_is_help=True)
+ENTRY = "The entry's number, or a submission: then that of its verdict."
 
 
 @app.command("verify")
@@ -127,22 +128,35 @@ def _releases(
         return [audit.Difference("release", "releases", f"cannot be compared: {error}")]
 
 
+def _number(ledger: Ledger, wanted: str) -> int:
+    """Return the number of an entry that is named by it, or by the submission whose verdict it is."""
+    last = ledger.tree().size - 1
+    if wanted.isascii() and wanted.isdecimal() and len(wanted) < 16:
+        if int(wanted) > last:
+            raise UsageError(f"there is no entry {wanted}", remedy=f"the last one is {last}")
+        return int(wanted)
+    for found in ledger.entries(kind="verdict", submission=wanted):
+        return found.seq
+    raise UsageError(
+        f"there is no entry {wanted!r:.80}", remedy=f"give a number up to {last}, or a submission with a verdict"
+    )
+
+
 @app.command("proof")
 def proof(
-    entry: Annotated[int, typer.Argument(min=0, help="The entry's number.")],
+    entry: Annotated[str, typer.Argument(help=ENTRY)],
     state: StateOption = None,
 ) -> None:
     """Print, as JSON, the proof that an entry is in the log, under the newest signed checkpoint that covers it."""
     paths = require_state(chosen_state(state))
     with Ledger.open(paths.state, create=False) as ledger:
-        if entry >= ledger.tree().size:
-            raise UsageError(f"there is no entry {entry}", remedy=f"the last one is {ledger.tree().size - 1}")
-        size = next((size for size in reversed(checkpoint.sizes(paths.state)) if size > entry), None)
+        seq = _number(ledger, entry)
+        size = next((size for size in reversed(checkpoint.sizes(paths.state)) if size > seq), None)
         note = None
         if size is not None and size <= ledger.tree().size:
             checkpoint.read(paths.state, size, load_keyring(paths.state), ledger.origin)
             note = checkpoint.note_of(paths.state, size).decode()
-        found = ledger.proof(entry, size if note is not None else None)
+        found = ledger.proof(seq, size if note is not None else None)
     typer.echo(json.dumps({"schema": 1, "origin": ledger.origin, **found.as_json(), "checkpoint": note}, indent=2))
 
 
@@ -157,15 +171,12 @@ def rebuild(state: StateOption = None) -> None:
 
 
 @app.command("show")
-def show(
-    entry: Annotated[int, typer.Argument(min=0, help="The entry's number.")], state: StateOption = None
-) -> None:
+def show(entry: Annotated[str, typer.Argument(help=ENTRY)], state: StateOption = None) -> None:
     """Print one entry as JSON."""
     paths = require_state(chosen_state(state))
     with Ledger.open(paths.state, create=False) as ledger:
-        if entry >= ledger.tree().size:
-            raise UsageError(f"there is no entry {entry}", remedy=f"the last one is {ledger.tree().size - 1}")
-        typer.echo(json.dumps(ledger.entry(entry).as_json(), ensure_ascii=True, indent=2, sort_keys=True))
+        seq = _number(ledger, entry)
+        typer.echo(json.dumps(ledger.entry(seq).as_json(), ensure_ascii=True, indent=2, sort_keys=True))
 
 
 @app.command("export")

@@ -78,7 +78,8 @@ def main() -> None:
             typer.echo(message)
             code = common.EXIT_USAGE
         else:
-            code = common.fail(message, "see acceptd --help")
+            command = getattr(getattr(error, "ctx", None), "command_path", "acceptd")
+            code = common.fail(message, f"see {command} --help")
     except UserError as error:
         code = common.fail(error.message, error.remedy, code=error.exit_code)
     except LoaderError as error:

@@ -49,14 +49,14 @@ def check(
         list[Path] | None, typer.Argument(help="Files, or policy directories; default: the installation's own.")
     ] = None,
     kind: Annotated[
-        str, typer.Option("--kind", help="policy, contract or profile; default: by place and keys.")
+        str, typer.Option("--kind", help="policy, contract, profile or reviewers; default: by place and keys.")
     ] = "",
     state: StateOption = None,
     json_: JsonOption = False,
 ) -> None:
-    """Validate policies, contracts and profiles. Every error is told as file:line: key: message. Exit 2 if any."""
+    """Validate policies, contracts, profiles, reviewers. Every error is file:line: key: message. Exit 2 if any."""
     if kind and kind not in KINDS:
-        raise UsageError(f"--kind {kind!r}: no such kind", remedy="policy, contract or profile")
+        raise UsageError(f"--kind {kind!r}: no such kind", remedy="policy, contract, profile or reviewers")
     chosen: Kind | None = next((one for one in KINDS if one == kind), None)
     rows: list[dict[str, object]] = []
     files = _files(paths or [policies_directory(load_settings(chosen_state(state)))])
@@ -69,8 +69,9 @@ def check(
                 out.print(line(one.text(path), 2000), soft_wrap=True)
                 if one.remedy:
                     out.print(f"  → {line(one.remedy, 1000)}", soft_wrap=True)
+        valid = "valid reviewers" if what == "reviewers" else f"a valid {what}"
         if not troubles and not json_:
-            out.print(f"{line(path)}: a valid {what}", soft_wrap=True)
+            out.print(f"{line(path)}: {valid}", soft_wrap=True)
     if json_:
         typer.echo(json.dumps({"files": [str(path) for path in files], "troubles": rows}, sort_keys=True))
     raise typer.Exit(EXIT_USAGE if rows else 0)

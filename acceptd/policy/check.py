@@ -13,11 +13,17 @@ from acceptd.policy.load import MAX_BYTES, load_contract, load_profile, load_red
 from acceptd.policy.manifest import Table
 from acceptd.policy.policy import Policy
 from acceptd.policy.profile import Profile
+from acceptd.policy.reviewers import Reviewers
 from acceptd.policy.troubles import Source, Trouble, closest, read
 from acceptd.policy.trusted import read_trusted
 
-Kind = Literal["policy", "contract", "profile"]
-KINDS: Final[dict[Kind, type[Table]]] = {"policy": Policy, "contract": Contract, "profile": Profile}
+Kind = Literal["policy", "contract", "profile", "reviewers"]
+KINDS: Final[dict[Kind, type[Table]]] = {
+    "policy": Policy,
+    "contract": Contract,
+    "profile": Profile,
+    "reviewers": Reviewers,
+}
 
 
 def examine(path: Path, kind: Kind | None = None) -> tuple[Kind, list[Trouble]]:
@@ -96,9 +102,13 @@ def _kind(path: Path, source: Source | Trouble) -> Kind:
         return "profile"
     if path.parent.parent.name == "contracts":
         return "contract"
+    if path.name == "reviewers.toml":
+        return "reviewers"
     if isinstance(source, Source):
         if "id" in source.document and "models" in source.document:
             return "contract"
         if source.document.keys() & {"providers", "interpreter", "optimisation", "session_entries"}:
             return "profile"
+        if "reviewers" in source.document:
+            return "reviewers"
     return "policy"

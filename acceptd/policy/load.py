@@ -179,6 +179,8 @@ def read_table(path: Path, kind: type[T]) -> tuple[T | None, list[Trouble]]:
     example = "policies/profiles/cpu.toml" if kind is Profile else "policies/default.toml"
     if kind is Contract:
         example = "policies/contracts/mosaic/evidence-disposition.toml.example"
+    if kind is Reviewers:
+        example = "policies/reviewers.toml.example"
     table = validated(source, kind, f"correct the key; {example} explains each")
     wished = source.document.get("severity") if kind is Policy else None
     found = _severities(wished) if isinstance(wished, dict) else []

@@ -155,13 +155,21 @@ def terminal_lines(report: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
         for one in difference["models"]:
             if sentence(one):
                 yield f"{one['model']}: {sentence(one)}", "", ""
-            yield from _model(one)
+            yield from _headed(one, ("release", "now"))
     for model in report.get("models", []):
         second = model.get("independent_export")
         if second:
             yield f"{model['name']} and its independent export {second['file']}: {second['relation']}", "", ""
             if second["difference"]:
-                yield from _model(second["difference"])
+                yield from _headed(second["difference"], ("this", "the other"))
+
+
+def _headed(one: Mapping[str, Any], sides: tuple[str, str]) -> Iterator[tuple[str, str, str]]:
+    """Yield the rows of a model, and first what their columns are."""
+    rows = list(_model(one))
+    if any(before or after for _, before, after in rows):
+        yield "", *sides
+    yield from rows
 
 
 def _model(one: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:

@@ -31,6 +31,13 @@ _FIGURES: Final = (
     ("audio", "min_snr_db", "snr_worst", "min_snr_db", "signal to noise (dB)"),
     ("audio", "max_lsd_db", "lsd_worst", "max_lsd_db", "log-spectral distance (dB)"),
 )
+NAMES: Final = {key: name for _, key, _, limit, name in _FIGURES if "{" not in name for key in (key, limit)} | {
+    "min_topk": "share of rows with the same top classes",
+    "topk": "share of rows with the same top classes",
+    "min_neighbours": "share of the nearest rows that stay",
+    "neighbours": "share of the nearest rows that stay",
+}
+"""What a figure is called for people, by its key and by that of its limit."""
 
 
 def rows_of(

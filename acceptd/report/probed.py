@@ -20,7 +20,7 @@ _SHOWN: Final = 8
 def probed(records: Iterable[JobRecord]) -> list[dict[str, Any]]:
     """Return one entry for each scope of each run that says what it tried."""
     return [
-        {"model": record.model, "profile": record.profile, **one.model_dump()}
+        {"model": record.model, "profile": record.profile, "variant": record.variant, **one.model_dump()}
         for record in records
         if record.kind == "run"
         for one in record.probed[:SCOPES]
@@ -32,7 +32,7 @@ def probed_section(report: Mapping[str, Any]) -> str:
     rows = [
         (
             markup(one["model"]),
-            markup(_SCOPES.get(one["scope"], one["scope"])),
+            markup(_SCOPES.get(one["scope"], one["scope"]) + _whose(one)),
             markup(tried(one)),
             markup(left_out(one)),
             markup(notes(one)),
@@ -50,10 +50,19 @@ def probed_rows(report: Mapping[str, Any], *, every: bool) -> list[tuple[str, st
     """Return rows of (name, text) for a terminal: one for each model, all scopes where ``every`` is set."""
     found = []
     for one in report.get("probed") or []:
-        if every or one["scope"] == "inside":
+        if every or (one["scope"] == "inside" and not _whose(one)):
             parts = [tried(one), notes(one)] + ([f"left out: {left_out(one)}"] if one["left_out"] else [])
-            found.append(("probed", f"{one['model']} {one['scope']}: {'; '.join(part for part in parts if part)}"))
+            found.append(
+                (
+                    "probed",
+                    f"{one['model']} {one['scope']}{_whose(one)}: {'; '.join(part for part in parts if part)}",
+                )
+            )
     return found[: 64 if every else _SHOWN]
+
+
+def _whose(one: Mapping[str, Any]) -> str:
+    return ", the release beside it" if one.get("variant") == "prior" else ""
 
 
 def tried(one: Mapping[str, Any]) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from acceptd.report.escape import markup, milliseconds, size
+from acceptd.report.parity import NAMES
 from acceptd.report.tables import BAD, code, table
 
 LABELS: Final = 24
@@ -56,7 +57,7 @@ def _model(one: Report, places: set[str]) -> str:
     parts = [f"<h3>{markup(one['model'])}</h3><p>{markup(heading(one))}</p>"]
     where = f"models.{one['model']}"
     if one["outputs"]:
-        head = ("output", "kind", "same class", "max abs", "differ", "golden error", "release's")
+        head = ("output", "kind", "same class", "max abs", "beyond tolerance", "golden error", "release's")
         parts.append(table(head, [_output(row, where, places) for row in one["outputs"]], right=(3, 4, 5, 6)))
     for row in one["outputs"]:
         parts.append(_labels(row, f"{where}: {row['output']}", places))
@@ -176,7 +177,8 @@ def remarks(one: Report) -> Iterator[str]:
     """Yield sentences about what the tables do not show. Not yet escaped."""
     for row in one["outputs"]:
         if row["figures"]:
-            yield f"{row['output']}: {', '.join(f'{name} {number(value)}' for name, value in row['figures'])}."
+            shown = (f"{NAMES.get(name, name)} {number(value)}" for name, value in row["figures"])
+            yield f"{row['output']} against the release: {', '.join(shown)}."
         if row["sequences"]:
             yield f"{row['output']}: {row['exact']} of {row['sequences']} rows have the release's tokens."
         worst = row["worst"]
@@ -208,6 +210,8 @@ def terminal_lines(report: Report) -> Iterator[tuple[str, str, str]]:
     """Yield (what, release, now) as plain text, not yet escaped: a heading with empty columns, then rows."""
     for one in report.get("regression") or ():
         yield f"{one['model']} beside the current release: {heading(one)}", "", ""
+        if one["outputs"] or one["cost"]:
+            yield "", "release", "now"
         for row in one["outputs"]:
             name = row["output"]
             if row["rows"]:
@@ -215,7 +219,7 @@ def terminal_lines(report: Report) -> Iterator[tuple[str, str, str]]:
             yield (
                 f"{name}: greatest difference",
                 "",
-                f"{number(row['max_abs'])}, {row['beyond']} of {row['elements']}",
+                f"{number(row['max_abs'])}; {row['beyond']} of {row['elements']} beyond the tolerance",
             )
             if row["goldens"]:
                 yield f"{name}: golden error", number(row["release_error"]), number(row["error"])

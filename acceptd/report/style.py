@@ -40,7 +40,8 @@ svg { display: block; width: 100%; height: 4rem; color: var(--tone); background:
 details { margin-top: .6rem; } summary { color: var(--soft); cursor: pointer; }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: .25rem 1.2rem; margin: 0; }
 dt { color: var(--soft); } dd { margin: 0; overflow-wrap: anywhere; }
-@media (max-width: 34rem) { dl { grid-template-columns: 1fr; } dd { margin-bottom: .5rem; } }
+@media (max-width: 34rem) { dl { grid-template-columns: 1fr; } dd { margin-bottom: .5rem; }
+  td { min-width: 4.2rem; } }
 @media print { :root { color-scheme: light; --ink: #000; --soft: #444; --paper: #fff; --line: #bbb; --card: #fff;
   --accepted: #0b5221; --rejected: #8c1d18; --held: #6b4000; --inconclusive: #4f2c7d; }
   main { max-width: none; padding: 0; } .finding, tr { break-inside: avoid; } h2, h3 { break-after: avoid; } }

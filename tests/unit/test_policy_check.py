@@ -277,3 +277,13 @@ def test_a_severity_that_is_the_codes_own_is_no_difference() -> None:
     lax = load.with_overrides(Policy(), ["severity.vectors/insensitive=warn"])
     [one] = changes(Policy(), lax)
     assert (one.key, one.tendency) == ("severity.vectors/insensitive", "laxer")
+
+
+def test_the_reviewers_of_a_policy_directory_are_no_broken_policy(tmp_path: Path) -> None:
+    path = tmp_path / "reviewers.toml"
+    path.write_text((ROOT / "policies" / "reviewers.toml.example").read_text("utf-8"), "utf-8")
+    assert examine(path) == ("reviewers", [])
+    path.write_text('schema = 1\n[[reviewers]]\nname = "ada"\nteem = "security"\n', "utf-8")
+    kind, troubles = examine(path)
+    assert kind == "reviewers"
+    assert "reviewers.toml.example" in troubles[0].remedy or "team" in troubles[0].text(path)

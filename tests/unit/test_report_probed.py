@@ -64,3 +64,10 @@ def test_where_nothing_was_probed_there_is_no_section() -> None:
     assert probed([world.run()]) == []
     assert probed_section({"probed": []}) == ""
     assert probed_section({}) == "", "a report of an older version has no such key"
+
+
+def test_what_the_release_was_probed_with_is_not_told_as_the_bundles_own() -> None:
+    told = {"probed": probed([world.run(probed=[INSIDE]), world.run(variant="prior", probed=[INSIDE])])}
+    assert len(probed_rows(told, every=False)) == 1
+    assert [": " in text and "the release" in text for _, text in probed_rows(told, every=True)] == [False, True]
+    assert "the release beside it" in probed_section(told)

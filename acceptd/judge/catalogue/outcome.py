@@ -17,7 +17,8 @@ TABLE: Final[Table] = {
         "reject",
         "team",
         "Boxes, matched whatever their order, differ in place, class, score or number from the expected ones.",
-        "Compare the exported model with the original; check the columns that the manifest declares.",
+        "Compare the exported model with the original; check the columns that the manifest declares. Classes are "
+        "compared exactly: a class column holds whole numbers.",
     ),
     "parity/class-changed": Code(
         "reject",

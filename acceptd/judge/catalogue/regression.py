@@ -30,7 +30,8 @@ TABLE: Final[Table] = {
         "hold",
         "team",
         "No row that the current release gives one label has it any more. Of a quantised model this rejects.",
-        "Evaluate the label by itself; quantise the last layers by channel, or leave them in float.",
+        "Check that labels and columns have one order, and evaluate the label by itself. Of a quantised model "
+        "quantise the last layers by channel, or leave them in float.",
     ),
     "regression/larger": Code(
         "hold",
