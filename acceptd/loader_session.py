@@ -228,7 +228,10 @@ class Outputs(Mapping[str, Any]):
         """Return one label per row of an output with declared labels; on a tie the lowest index wins."""
         named = [s for s in self._session.interface.outputs if s.labels and output in {None, s.name}]
         if len(named) != 1:
-            raise InvalidInputError(f"{output or 'the release'} has no single output with labels")
+            if output is None and named:
+                several = ", ".join(one.name for one in named)
+                raise InvalidInputError(f"several outputs have labels: say which, labels(output) of {several}")
+            raise InvalidInputError(f"{output or 'the release'} has no output with labels")
         array = self._values[named[0].name]
         rows = array.reshape(-1, array.shape[-1]).argmax(axis=1)  # numpy.argmax: the first occurrence
         return [named[0].labels[int(row)] for row in rows]

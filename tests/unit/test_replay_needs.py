@@ -52,7 +52,6 @@ def test_keys_that_are_named_as_the_judges_exist() -> None:
         "required_walls=[]",
         "evidence.keep_outputs_bytes=0",
         "release.channel=staging",
-        "approvals.required=2",
         "limits.nodes_per_layer=1",
         "approvals.required=2",
     ],
