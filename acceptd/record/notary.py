@@ -94,9 +94,11 @@ class Notary:
             self._thread.join()
 
     def _work(self) -> None:
-        while not self._stopping:
+        stopping = False
+        while not stopping:
             self._due.wait()
             self._due.clear()
+            stopping = self._stopping  # before sealing: what came while the last one was written is due at the end
             try:
                 self.seal()
             except LedgerError as error:

@@ -7,6 +7,7 @@ import shutil
 import socket
 import stat
 import struct
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -283,3 +284,33 @@ def test_another_instance_may_share_the_directory(state: State, tmp_path: Path) 
     state.grow(3, kept)
     assert State(tmp_path / "other").grow(2, kept).size == 3
     assert state.grow(1, kept).size == 5
+
+
+class Slow(Directory):
+    """A volume that takes its time: something comes while a note is being written."""
+
+    def put(self, origin: str, size: int, note: bytes) -> None:
+        REACHED.set()
+        assert GO_ON.wait(10)
+        super().put(origin, size, note)
+
+
+REACHED, GO_ON = threading.Event(), threading.Event()
+
+
+def test_what_comes_while_a_checkpoint_is_written_is_sealed_at_an_orderly_stop(
+    state: State, tmp_path: Path
+) -> None:
+    kept = Slow(directory(tmp_path).place)
+    with Ledger.open(state.place) as ledger:
+        notary = Notary(state.place, ledger, state.signer, kept, pytest.fail)
+        notary.start()
+        notary.nudge()
+        assert REACHED.wait(10)
+        ledger.append("note", {"late": True})
+        notary.nudge()
+        threading.Timer(0.05, GO_ON.set).start()  # after stop() was called
+        notary.stop()
+        last = checkpoint.latest(state.place, state.keyring)
+        assert last is not None
+        assert last.size == ledger.tree().size
