@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from acceptd.cli.common import JsonOption, StateOption, chosen_state, console
+from acceptd.cli.sealing import sealing
 from acceptd.config import Paths, load_settings, policies_directory, require_state
 from acceptd.errors import UsageError
 from acceptd.policy.load import load_reviewers
@@ -55,7 +56,7 @@ def _desk(state: StateOption) -> Iterator[_Desk]:
     settings = load_settings(paths.state)
     directory = policies_directory(settings)
     rules = load_rules(directory, settings.policy)
-    with Ledger.open(paths.state, create=False) as ledger:
+    with sealing(paths.state) as ledger:
         terms = Terms(valid_seconds=rules.policy.release.channel_valid_seconds)
         keys = ReleaseKeys.load(paths.state)
         yield _Desk(paths, ledger, keys, terms, rules.policy, load_reviewers(directory))

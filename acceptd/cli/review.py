@@ -14,13 +14,13 @@ from rich.table import Table
 from rich.text import Text
 
 from acceptd.cli.common import JsonOption, StateOption, chosen_state, console
+from acceptd.cli.sealing import sealing
 from acceptd.config import load_settings, policies_directory, require_state
 from acceptd.errors import MalformedError, UsageError
 from acceptd.policy.load import load_reviewers
 from acceptd.policy.policy import Policy
 from acceptd.record.attest import Envelope
 from acceptd.record.entry import Entry, utc_now
-from acceptd.record.log import Ledger
 from acceptd.record.queue import Queue
 from acceptd.release.settle import Terms
 from acceptd.release.signers import ReleaseKeys
@@ -57,7 +57,7 @@ def _office(state: StateOption) -> Iterator[_Office]:
     settings = load_settings(paths.state)
     directory = policies_directory(settings)
     policy = load_rules(directory, settings.policy).policy
-    with Ledger.open(paths.state, create=False) as ledger:
+    with sealing(paths.state) as ledger:
         desk = Desk(paths.state, ledger, policy, load_reviewers(directory))
         yield _Office(desk, policy, Terms(valid_seconds=policy.release.channel_valid_seconds))
 

@@ -30,6 +30,8 @@ class Reviewer(Table):
     key: Annotated[str, Field(max_length=64), AfterValidator(_key)]
     uid: Annotated[int, Field(ge=0)] | None = None
     """The person's own kernel uid, where they may also drop bundles: what they dropped they do not decide."""
+    left: bool = False
+    """Decides nothing any more: what is on record still verifies, and a rejection stands; nothing else counts."""
 
     @property
     def raw(self) -> bytes:

@@ -58,6 +58,8 @@ class Desk:
         another verdict than the ledger has, has expired, or is here already.
         """
         said, reviewer = decisions.opened(envelope, self.reviewers)
+        if reviewer.left:
+            raise UsageError(f"{reviewer.name} is no reviewer any more", remedy="somebody else has to decide")
         entry = self.verdict(said.submission)
         if entry.seq != said.verdict_seq:
             raise UsageError(f"the verdict of {said.submission} is entry {entry.seq}, not {said.verdict_seq}")

@@ -103,7 +103,7 @@ def standing(
 
 def _counted(case: Case, given: Sequence[Given], rules: ApprovalsTable, now: str) -> Iterator[Given]:
     for one in given:
-        if one.decision.expires_at <= now:
+        if one.decision.expires_at <= now or (one.reviewer.left and one.decision.decision != "reject"):
             continue
         if one.reviewer.team == case.team or (case.uid is not None and one.reviewer.uid == case.uid):
             continue

@@ -282,6 +282,19 @@ def test_who_is_no_reviewer_any_more_does_not_count(desk: Desk) -> None:
     assert not gone.weigh(gone.verdict("s-1"), "production").allowed
 
 
+def test_who_has_left_still_verifies_rejects_and_counts_for_nothing_else(desk: Desk) -> None:
+    desk.record(signed(desk))
+    desk.record(signed(desk, submission="s-2", word="reject"))
+    ada = ADA[1].model_copy(update={"left": True})
+    since = Desk(desk.state, desk.ledger, desk.policy, Reviewers(reviewers=[ada, BEN[1]]))
+    assert since.examine() == []
+    assert not since.weigh(since.verdict("s-1"), "production").allowed
+    since.record(signed(desk, who=BEN, submission="s-2"))
+    assert since.weigh(since.verdict("s-2"), "production").reason == "rejected by ada"
+    with pytest.raises(UsageError, match="no reviewer any more"):
+        since.record(signed(desk))
+
+
 def test_words_name_what_they_need(desk: Desk) -> None:
     for word, more in (("waive", {}), ("attest", {}), ("approve", {"codes": ("run/crash",)})):
         with pytest.raises(MalformedError):
