@@ -8,7 +8,6 @@ same code goes on; two daemon deaths in one state end in quarantine with an ``in
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import time
 from collections.abc import Callable
@@ -28,6 +27,7 @@ from acceptd.heldout.stage import Keeper
 from acceptd.intake import files
 from acceptd.intake.claims import Claim
 from acceptd.kept import KeptOutputs
+from acceptd.known_rules import KnownRules
 from acceptd.ordering import Shelf
 from acceptd.policy.contract import Contract
 from acceptd.record import evaluations
@@ -42,7 +42,6 @@ from acceptd.release.promote import promote
 from acceptd.release.settle import Terms
 from acceptd.release.signers import ReleaseKeys
 from acceptd.release.store import put, verify_some
-from acceptd.replay.stored import rules_content
 from acceptd.report.outbox import write_outbox
 from acceptd.rules import Rules
 from acceptd.tools import Tools
@@ -75,14 +74,14 @@ class Lifecycle:
     rules: Callable[[], Rules]
     ledger_signer: Signer
     release_keys: ReleaseKeys
-    known_rules: set[str] = field(default_factory=set)
-    """Digests of policies, profiles and contracts that are in the ledger already."""
-    kept_rules: set[str] = field(default_factory=set)
-    """Digests of rules whose text is kept as evidence already, so that a verdict can be replayed."""
     on_verdict: Callable[[str, str, dict[str, float]], None] = lambda _id, _verdict, _timings: None
     standing: Callable[[], str] = lambda: "unanchored"
     """Whether a place outside the state keeps the ledger's checkpoints; each verdict says so."""
     discard: Callable[[Claim], list[str]] = lambda _claim: []
+    _known: KnownRules = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_known", KnownRules(self.ledger))
 
     def claim(self, claim: Claim) -> None:
         """Make a claimed drop durable in the queue; an id that is known already is left as it is."""
@@ -260,14 +259,12 @@ class Lifecycle:
         """Append the one verdict entry and move the submission on, in one transaction."""
         prepared = entry_body(row.team, row.name, rules, outcome, self.ledger_signer, self.standing(), row.uid)
         body = prepared.body
-        first_used = self._first_used(rules, outcome)
-        rules_blobs = self._rules_blobs(rules, outcome)
+        fresh = self._known.fresh(rules, outcome)
 
         def entries(change: Transaction) -> list[Appended]:
-            for blob in (*prepared.blobs, *rules_blobs):
+            for blob in prepared.blobs:
                 change.put_evidence(blob)
-            for kind, name, digest in first_used:
-                change.append(kind, {"name": name, "digest": digest})
+            fresh.enter(change)
             return [change.append("verdict", body, submission=row.id)]
 
         model = outcome.manifest.bundle.id if outcome.manifest else None
@@ -284,29 +281,9 @@ class Lifecycle:
             options=release_options(rules, outcome),
             profiles=released_profiles(rules, outcome),
         )
-        self.known_rules.update(digest for _, _, digest in first_used)
-        self.kept_rules.update(hashlib.sha256(blob).hexdigest() for blob in rules_blobs)
+        self._known.note(fresh)
         log.info("judged", verdict=outcome.judgement.verdict, model=model, reason=outcome.judgement.reason)
         self.on_verdict(row.id, outcome.judgement.verdict, outcome.timings_ms)
-
-    def _rules_blobs(self, rules: Rules, outcome: Outcome) -> list[bytes]:
-        """Return the text of each rule that is not kept yet: an entry names them by digest alone."""
-        return list(rules_content(rules, outcome.contract, outcome.contract_digest, self.kept_rules))
-
-    def _first_used(self, rules: Rules, outcome: Outcome) -> list[tuple[str, str, str]]:
-        """Return (type, name, digest) of each rule that no entry names yet: entered before the verdict by it."""
-        used = [
-            ("policy", rules.policy.name, rules.policy_digest),
-            *(("profile", target.profile.name, target.digest) for target in rules.targets),
-        ]
-        if outcome.contract is not None:
-            used.append(("contract", outcome.contract.id, outcome.contract_digest))
-        return [
-            (kind, name, digest)
-            for kind, name, digest in used
-            if digest not in self.known_rules
-            and not any(entry.body.get("digest") == digest for entry in self.ledger.entries(kind=kind))
-        ]
 
     # -- judged -> promoted ---------------------------------------------------------------------------
 
@@ -352,10 +329,14 @@ class Lifecycle:
         for key in ("release", "promotion_trouble"):
             if row.data.get(key):
                 document[key] = row.data[key]
-        write_outbox(self.paths.outbox, row.team, row.id, document)
+        write_outbox(self.paths.outbox, row.team, row.id, document, self._statement(row))
         failpoint("lifecycle.promoted.outbox")
         self._clean(row)
         self.queue.advance(row.id, "done", document=document)
+
+    def _statement(self, row: Row) -> dict[str, Any] | None:
+        entry = next(self.ledger.entries(kind="verdict", submission=row.id), None)
+        return entry.body.get("statement") if entry is not None else None
 
     def _discard(self, row: Row) -> None:
         claim = Claim(row.team, row.name, Path(row.path), row.id, row.kind, row.uid or 0)  # type: ignore[arg-type]
@@ -396,4 +377,4 @@ class Lifecycle:
         final = self._row(row.id)
         document = {**(final.data.get("document") or {}), "drop": row.name}
         with contextlib.suppress(AcceptdError, OSError):
-            write_outbox(self.paths.outbox, row.team, row.id, document)
+            write_outbox(self.paths.outbox, row.team, row.id, document, self._statement(row))

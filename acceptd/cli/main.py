@@ -45,6 +45,7 @@ _COMMANDS = {
     "report": ("report", "report"),
     "doctor": ("doctor", "doctor"),
     "selftest": ("selftest", "selftest"),
+    "verify": ("verify", "verify"),
 }
 _GROUPS = ("ledger", "release", "review", "policy", "profile")
 

@@ -13,7 +13,7 @@ from typing import Any, Final, Literal
 
 from rich.console import Console
 
-from acceptd.cli import check, common, replay, status
+from acceptd.cli import check, common, replay, status, verify
 from acceptd.record.canonical import canonical, plain
 from acceptd.record.queue import Submission
 from acceptd.replay.again import Replayed
@@ -74,6 +74,11 @@ def _row(report: Report) -> Submission:
     )
 
 
+def _said(report: Report) -> dict[str, Any]:
+    text = str(report["reason"])
+    return {"kind": text, "verdict": text, "reason": text, "subjects": [{"name": text, "sha256": text}]}
+
+
 def _replayed(report: Report) -> Replayed:
     text = str(report["reason"])
     return Replayed(
@@ -126,6 +131,12 @@ CHANNELS: Final = (
         "lines",
         lambda report: _screen(lambda out: replay.print_replayed(out, [_replayed(report)])),
         ("acceptd.cli.replay",),
+    ),
+    Channel(
+        "terminal: a verified file",
+        "lines",
+        lambda report: _screen(lambda out: verify.print_verified(out, _said(report))),
+        ("acceptd.cli.verify",),
     ),
     Channel(
         "log: text",

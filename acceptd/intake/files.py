@@ -12,7 +12,7 @@ import errno
 import os
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -205,26 +205,40 @@ def write_exclusive(directory: Directory, name: Name, data: bytes, mode: int = 0
     A file that could not be written whole is removed again.
     """
     with opened(directory) as dir_fd:
-        fd = create_exclusive(dir_fd, name, mode)
-        try:
-            write_all(fd, data)
-            os.fsync(fd)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(name, dir_fd=dir_fd)
-            raise
-        finally:
-            os.close(fd)
+        _write_new(dir_fd, name, data, mode)
         os.fsync(dir_fd)
+
+
+def _write_new(dir_fd: int, name: Name, data: bytes, mode: int) -> None:
+    fd = create_exclusive(dir_fd, name, mode)
+    try:
+        write_all(fd, data)
+        os.fsync(fd)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(name, dir_fd=dir_fd)
+        raise
+    finally:
+        os.close(fd)
 
 
 def replace_file(directory: Directory, name: Name, data: bytes, mode: int = 0o644) -> None:
     """Give ``name`` the content ``data``: a reader sees the old or the new whole, after a crash too."""
-    _single(name)
+    replace_files(directory, [(name, data)], mode)
+
+
+def replace_files(directory: Directory, files: Iterable[tuple[Name, bytes]], mode: int = 0o644) -> None:
+    """Give each name its content, in order: a reader sees the old or the new whole of each.
+
+    Durable on return. The bytes are synchronised before a name changes, the directory once, at the end.
+    """
     with opened(directory) as dir_fd:
-        temporary = temporary_name()
-        write_exclusive(dir_fd, temporary, data, mode)
-        _rename_over(dir_fd, temporary, name)
+        for name, data in files:
+            _single(name)
+            temporary = temporary_name()
+            _write_new(dir_fd, temporary, data, mode)
+            _rename(dir_fd, temporary, name)
+        os.fsync(dir_fd)
 
 
 def swap_symlink(directory: Directory, name: Name, target: str) -> None:
@@ -240,13 +254,17 @@ def swap_symlink(directory: Directory, name: Name, target: str) -> None:
 
 
 def _rename_over(dir_fd: int, temporary: str, name: Name) -> None:
+    _rename(dir_fd, temporary, name)
+    os.fsync(dir_fd)
+
+
+def _rename(dir_fd: int, temporary: str, name: Name) -> None:
     try:
         os.rename(temporary, name, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
     except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(temporary, dir_fd=dir_fd)
         raise
-    os.fsync(dir_fd)
 
 
 def temporary_name() -> str:

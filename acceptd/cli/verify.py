@@ -1,0 +1,104 @@
+"""``acceptd verify``: whether a signed file is what it says, with public keys alone: no state, no database."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from acceptd.cli.common import EXIT_AUDIT, JsonOption, console
+from acceptd.errors import LoaderError, UsageError
+from acceptd.record import attest
+from acceptd.record.keys import Keyring
+from acceptd.release import trust
+from acceptd.report.escape import line
+
+MAX_FILE = attest.MAX_PAYLOAD * 2
+_SIGNED_BY = {
+    attest.PAYLOAD_TYPE: "ledger",
+    trust.RELEASE_TYPE: "release",
+    trust.CHANNEL_TYPE: "release",
+    trust.REVOCATIONS_TYPE: "revocation",
+}
+"""Payload type to the role whose key must have signed it."""
+
+
+def verify(
+    path: Annotated[
+        Path, typer.Argument(help="statement.json of a verdict, release.json, channel.json or revocations.json.")
+    ],
+    key: Annotated[Path, typer.Option("--key", help="A keyring.json that you got by a way you trust.")],
+    digest: Annotated[str, typer.Option("--digest", help="The bundle digest that it must be about.")] = "",
+    json_: JsonOption = False,
+) -> None:
+    """Verify a signed file of acceptd with public keys alone. Exit 5 where it does not hold."""
+    keyring = Keyring.load(key)
+    try:
+        shown = _shown(_read(path), keyring)
+        if digest and digest != shown["bundle_digest"]:
+            raise LoaderError(f"it is about the bundle {shown['bundle_digest']}, not {digest}")
+    except LoaderError as error:
+        if not json_:
+            raise
+        typer.echo(json.dumps({"verified": False, "error": line(str(error), 400)}, sort_keys=True))
+        raise typer.Exit(EXIT_AUDIT) from error
+    if json_:
+        typer.echo(json.dumps({"verified": True, **shown}, sort_keys=True))
+        return
+    print_verified(console(), shown)
+
+
+def print_verified(out: Console, shown: Mapping[str, Any]) -> None:
+    """Print what a verified file says."""
+    out.print("verified")
+    for name, value in shown.items():
+        if value is not None and not isinstance(value, list):
+            out.print(f"  {name:15} {line(value, 400)}", soft_wrap=True)
+    for one in shown.get("subjects", ()):
+        out.print(f"  {line(one['sha256'], 64)}  {line(one['name'], 200)}", soft_wrap=True)
+
+
+def _shown(data: bytes, keyring: Keyring) -> dict[str, Any]:
+    """Return what a verified file says; raise LoaderError where it does not verify."""
+    envelope = trust.parse_json(data, "the file")
+    kind = envelope.get("payloadType") if isinstance(envelope, dict) else None
+    role = _SIGNED_BY.get(str(kind))
+    if role is None:
+        raise LoaderError(f"a payload of type {kind!r:.80}, which acceptd does not sign")
+    if kind == attest.PAYLOAD_TYPE:
+        statement = attest.verify_statement(envelope, keyring)
+        return _verdict(statement)
+    document = trust.parse_json(attest.verify(envelope, str(kind), keyring, role), "the payload")
+    keys = ("model_id", "channel", "number", "bundle_digest", "release_digest", "verdict_seq", "expires_at")
+    found = {key: document.get(key) for key in keys if isinstance(document, dict)}
+    return {"kind": str(kind).removeprefix("application/vnd.acceptd.").removesuffix("+json"), **found}
+
+
+def _verdict(statement: dict[str, Any]) -> dict[str, Any]:
+    predicate = statement["predicate"]
+    keys = (
+        "verdict", "reason", "submission", "judged_at", "bundle_digest", "policy", "policy_digest",
+        "contract_digest", "profile", "profile_digest", "runtime_identity", "ledger", "findings_digest",
+        "evidence_digest", "acceptd",
+    )  # fmt: skip
+    subjects = [
+        {"name": str(one.get("name")), "sha256": str(one.get("digest", {}).get("sha256"))}
+        for one in statement["subject"]
+        if isinstance(one, dict)
+    ]
+    return {"kind": "verdict", **{key: predicate.get(key) for key in keys}, "subjects": subjects}
+
+
+def _read(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_FILE + 1)
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}", remedy="name a signed file") from error
+    if len(data) > MAX_FILE:
+        raise UsageError(f"{path}: larger than {MAX_FILE} bytes", remedy="name a signed file of acceptd")
+    return data
