@@ -131,16 +131,17 @@ def _store(state: Path, ledger: Ledger, *, objects: bool, progress: Callable[[st
     due = {
         row.digest for rows in read_book(ledger).channels.values() for row in rows.values() if row.release_digest
     }
-    accepted: set[str] = set()
+    judged: set[str] = set()
     for entry in ledger.entries(kind="verdict"):
-        if entry.body.get("verdict") == "accepted":
-            accepted.add(str(entry.body.get("bundle_digest")))
+        # A held one goes to the store when people have decided, before its promotion, which may yet be refused.
+        if entry.body.get("verdict") in {"accepted", "held"}:
+            judged.add(str(entry.body.get("bundle_digest")))
     kept = store.digests(state)
     for digest in kept:
         progress(digest)
         where = f"store/sha256/{digest}"
-        if digest not in accepted | due:
-            found.append(Difference("store", where, "no verdict of the ledger accepted this bundle"))
+        if digest not in judged | due:
+            found.append(Difference("store", where, "no verdict of the ledger accepted or held this bundle"))
         try:
             (store.verify if objects else store.present)(state, digest)
         except AcceptdError as error:

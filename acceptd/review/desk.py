@@ -18,6 +18,7 @@ from acceptd.record.audit import Difference
 from acceptd.record.entry import Appended, Entry, utc_now
 from acceptd.record.log import Ledger
 from acceptd.record.queue import Queue, Submission
+from acceptd.record.tables import FINAL_STATES
 from acceptd.release.book import read_book
 from acceptd.release.layout import model_lock
 from acceptd.release.model import Decided
@@ -131,7 +132,7 @@ class Desk:
         Those are held ones whose bytes are still kept, and accepted ones that nobody has vouched for yet.
         """
         channel = self.policy.release.channel
-        for row in self.queue.find(states=["done"]):
+        for row in self.queue.find(states=sorted(FINAL_STATES)):  # quarantined: the daemon died after its verdict
             word = row.data.get("verdict")
             if word == "held" and self._kept(row).is_dir():
                 yield row, self.verdict(row.id)

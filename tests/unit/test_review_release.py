@@ -16,11 +16,12 @@ from acceptd.policy.policy import Policy
 from acceptd.policy.reviewers import Reviewer, Reviewers
 from acceptd.record import attest
 from acceptd.record.canonical import digest, document_digest, plain
-from acceptd.record.keys import Signer, load_signer
+from acceptd.record.keys import Signer, load_keyring, load_signer
 from acceptd.record.queue import Queue
-from acceptd.release import store
+from acceptd.release import audit, store
 from acceptd.release.model import SessionOptions
 from acceptd.release.promote import rollback
+from acceptd.release.signers import Auditor
 from acceptd.review import decision as decisions
 from acceptd.review.decision import Word
 from acceptd.review.desk import Desk
@@ -43,7 +44,9 @@ def world() -> Iterator[World]:
         shutil.rmtree(root)
 
 
-def held(world: World, *, verdict: str = "held", drop: tuple[str, ...] = (), **more: Any) -> tuple[Desk, str]:
+def held(
+    world: World, *, verdict: str = "held", state: str = "done", drop: tuple[str, ...] = (), **more: Any
+) -> tuple[Desk, str]:
     """Leave a bundle in quarantine with its verdict; ``drop``: keys that its entry lacks, not its statement."""
     place, sealed = world.sealed({"model.onnx": b"model" * 50})
     submission = place.name
@@ -81,7 +84,7 @@ def held(world: World, *, verdict: str = "held", drop: tuple[str, ...] = (), **m
     world.ledger.append("verdict", body, submission=submission)
     document = {"findings": findings}
     queue.advance(
-        submission, "done", verdict=verdict, sealed=sealed.model_dump(mode="json"), manifest=manifest,
+        submission, state, verdict=verdict, sealed=sealed.model_dump(mode="json"), manifest=manifest,
         options=SessionOptions().model_dump(mode="json"), profiles=[], document=document,
     )  # fmt: skip
     return Desk(world.state, world.ledger, Policy(), PEOPLE), submission
@@ -134,6 +137,22 @@ def desk_sealed(desk: Desk, submission: str) -> Sealed:
     row = desk.queue.get(submission)
     assert row is not None
     return Sealed.model_validate(row.data["sealed"])
+
+
+def test_a_death_between_store_and_promotion_is_no_difference_and_the_next_attempt_promotes(world: World) -> None:
+    desk, submission = held(world)
+    decide(desk, submission, "approve")
+    store.put(world.state, world.state / "quarantine" / submission / "bundle", desk_sealed(desk, submission))
+    assert audit.examine(world.state, world.ledger, Auditor(load_keyring(world.state))) == []
+    carry_out(world, desk, submission)
+    assert world.open().number == 1
+
+
+def test_what_a_daemon_died_over_after_its_verdict_still_waits_for_a_person(world: World) -> None:
+    desk, submission = held(world, state="promoted")
+    assert list(desk.undecided()) == []
+    Queue(world.ledger).advance(submission, "quarantined", trouble="died twice")
+    assert [row.id for row, _ in desk.undecided()] == [submission]
 
 
 def test_an_entry_that_lost_its_team_does_not_let_the_team_decide(world: World) -> None:
