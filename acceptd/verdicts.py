@@ -11,7 +11,7 @@ from acceptd import __version__
 from acceptd.acceptance import Outcome
 from acceptd.policy.policy import Policy
 from acceptd.record.attest import sign_statement, verdict_statement
-from acceptd.record.canonical import canonical, digest, document_digest, plain
+from acceptd.record.canonical import document_digest, plain, plain_bytes
 from acceptd.record.keys import Signer
 from acceptd.release.model import ReleasedProfile, SessionOptions
 from acceptd.report.declared import declared
@@ -41,7 +41,7 @@ def entry_body(
     policy, contract and profile; the statement says the same, signed, for who does not trust the database.
     """
     manifest = outcome.manifest
-    evidence = canonical(plain(outcome.submission.model_dump(mode="json", by_alias=True)))
+    evidence = plain_bytes(outcome.submission.model_dump(mode="json", by_alias=True))
     report = report_of(rules, outcome, ledger=ledger)
     reviewers = [finding for finding in report["findings"] if finding["audience"] != "team"]
     shown = for_team(report)
@@ -88,7 +88,7 @@ def entry_body(
         "inferred": list(outcome.submission.inferred),
         "reviewer_findings": {
             "count": len(reviewers),
-            "digest": digest(plain(reviewers)),
+            "digest": document_digest(reviewers),
         },
     }
     facts = printable_data(facts)
@@ -120,7 +120,7 @@ def entry_body(
     }
     kept = [evidence]
     if manifest is not None:
-        kept.append(canonical(plain(manifest.model_dump(mode="json", by_alias=True))))
+        kept.append(plain_bytes(manifest.model_dump(mode="json", by_alias=True)))
     return Prepared(plain(body), tuple(kept), report)
 
 

@@ -26,6 +26,8 @@ _NAME_MAX: Final = 255  # bytes of one component: NAME_MAX of every common Linux
 
 def shown(text: str | bytes, limit: int = 400) -> str:
     r"""Return hostile text in a printable form: what is invalid or invisible becomes ``\xNN``, ``\uNNNN``."""
+    if type(text) is str and len(text) <= limit and text.isprintable():
+        return text  # the same as below, without a look at each character
     raw = text if isinstance(text, bytes) else _encoded(text[: limit + 1])
     decoded = raw[: 4 * limit].decode("utf-8", "backslashreplace")
     result = "".join(char if char.isprintable() else _escape(char) for char in decoded[: limit + 1])

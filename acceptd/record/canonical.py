@@ -30,19 +30,33 @@ def canonical(value: object) -> bytes:
     values take a short way through the standard library's C encoder, which writes the same bytes ten
     times as fast (measured; a property test holds the two together); all others the library's.
     """
-    floats: list[float] = []
     try:
-        text = _ENCODER.encode(_ordinary(value, 0, floats))
+        return _fast(value)
     except _OddError:
         _check(value, "", 0)
-    else:
-        if floats:
-            text = _TOKEN.sub(lambda found: rfc8785.dumps(floats[int(found[1])]).decode(), text)
-        return text.encode()
     try:
         return rfc8785.dumps(value)  # type: ignore[arg-type]
     except (ValueError, RecursionError) as error:
         raise LedgerError(f"not canonical: {error}") from error
+
+
+def plain_bytes(value: object) -> bytes:
+    """Return ``canonical(plain(value))``. An ordinary value is plain already: it is gone through once.
+
+    Raises LedgerError as :func:`plain` does.
+    """
+    try:
+        return _fast(value)
+    except _OddError:
+        return canonical(plain(value))
+
+
+def _fast(value: object) -> bytes:
+    floats: list[float] = []
+    text = _ENCODER.encode(_ordinary(value, 0, floats))
+    if floats:
+        text = _TOKEN.sub(lambda found: rfc8785.dumps(floats[int(found[1])]).decode(), text)
+    return text.encode()
 
 
 class _OddError(Exception):
@@ -52,6 +66,8 @@ class _OddError(Exception):
 _NONCE: Final = secrets.token_hex(16)
 """Nobody outside this process can write it, so it stands in no text that came from there."""
 _TOKEN: Final = re.compile(f'"{_NONCE}([0-9]+)"')
+_FIXED: Final = (1e-4, 1e15)
+"""Between these Python and ECMAScript write a number that is no integer alike: shortest digits, no exponent."""
 _ENCODER: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"))
 
 
@@ -59,7 +75,7 @@ def _ordinary(value: Any, depth: int, floats: list[float]) -> Any:
     """Return ``value`` as the C encoder must be given it; raise _OddError for what it might write otherwise.
 
     Its string escapes are RFC 8785's. Keys must be ASCII, where code point and UTF-16 order are one.
-    Integral floats become integers; other floats become tokens, for the library to write.
+    Integral floats become integers; floats beyond :data:`_FIXED` become tokens, for the library to write.
     """
     kind = type(value)
     if kind is str:
@@ -78,12 +94,20 @@ def _ordinary(value: Any, depth: int, floats: list[float]) -> Any:
         for key in value:
             if type(key) is not str or not key.isascii():
                 raise _OddError
-        return {key: _ordinary(item, depth + 1, floats) for key, item in value.items()}
+        return {
+            # Most values are ASCII text or nothing, and a call for each is dear.
+            key: item
+            if item is None or (type(item) is str and item.isascii())
+            else _ordinary(item, depth + 1, floats)
+            for key, item in value.items()
+        }
     elif (kind is list or kind is tuple) and depth < MAX_DEPTH:
         return [_ordinary(item, depth + 1, floats) for item in value]
     elif kind is float and math.isfinite(value) and not _prints_as_large_integer(value):
         if value.is_integer() and abs(value) <= MAX_INT:
             return int(value)
+        if _FIXED[0] <= abs(value) < _FIXED[1]:
+            return value
         floats.append(value)
         return f"{_NONCE}{len(floats) - 1}"
     raise _OddError
@@ -121,13 +145,13 @@ def plain(value: object) -> Any:
 
 def document_digest(value: object) -> str:
     """Return the SHA-256 of the canonical bytes of :func:`plain` of ``value``: the same once it was stored."""
-    return digest(plain(value))
+    return hashlib.sha256(plain_bytes(value)).hexdigest()
 
 
 def _plain(value: object, depth: int) -> Any:
     if depth > MAX_DEPTH:
         raise LedgerError(f"nested deeper than {MAX_DEPTH}")
-    if value is None or isinstance(value, bool):
+    if value is None or isinstance(value, bool) or (type(value) is str and value.isascii()):
         return value
     if isinstance(value, str):
         return _valid_text(value)
@@ -147,12 +171,16 @@ def _plain(value: object, depth: int) -> Any:
             name = _valid_text(key) if isinstance(key, str) else None
             if name is None or name in result:
                 raise LedgerError(f"an object's keys are distinct text, not {key!r:.80}")
-            result[name] = _plain(item, depth + 1)
+            kind = type(item)
+            as_it_is = item is None or (kind is str and item.isascii()) or (kind is float and 1e-4 < item < 1e15)
+            result[name] = item if as_it_is and depth < MAX_DEPTH else _plain(item, depth + 1)
         return result
     raise LedgerError(f"no JSON value: {type(value).__name__}")
 
 
 def _valid_text(text: str) -> str:
+    if type(text) is str and text.isascii():
+        return text
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:

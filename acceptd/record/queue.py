@@ -19,7 +19,7 @@ from typing import Any, Final, cast
 from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select, update
 
 from acceptd.errors import LedgerError
-from acceptd.record.canonical import canonical, plain
+from acceptd.record.canonical import plain, plain_bytes
 from acceptd.record.entry import Appended, NewEntry, valid_submission
 from acceptd.record.failpoint import failpoint
 from acceptd.record.log import Ledger, Transaction
@@ -28,6 +28,7 @@ from acceptd.record.tables import FINAL_STATES, STATES, deaths, submissions
 MAX_DEATHS: Final = 2
 """Deaths in one state after which a submission is quarantined."""
 
+_DECODER: Final = json.JSONDecoder()
 _FIND: Final = select(submissions).where(submissions.c.id == bindparam("key"))
 _COLUMNS: Final = frozenset({"bundle_digest", "model"})
 
@@ -105,7 +106,7 @@ class Queue:
                 "working": None,
                 "received_at": now,
                 "updated_at": now,
-                **_values(fields, {}),
+                **_values(fields, "{}"),
             }
             change.connection.execute(insert(submissions), row)
             _append(change, id, entries)
@@ -143,7 +144,7 @@ class Queue:
                 "state": state,
                 "working": None,
                 "updated_at": change.now(),
-                **_values(fields, json.loads(row.data)),
+                **_values(fields, row.data),
             }
             change.connection.execute(update(submissions).where(submissions.c.id == id).values(values))
             appended = entries(change) if callable(entries) else _append(change, id, entries)
@@ -266,14 +267,33 @@ def _submission(row: Row[Any]) -> Submission:
     return Submission(**values)
 
 
-def _values(fields: Mapping[str, Any], data: dict[str, Any]) -> dict[str, Any]:
+def _values(fields: Mapping[str, Any], data: str) -> dict[str, Any]:
     """Return the columns to set: known ones, and the others merged into ``data``, made plain (see ``canonical``).
 
     They may come from a drop: no file name, number or text in them may keep it from being recorded.
     """
     columns = {key: value for key, value in fields.items() if key in _COLUMNS}
-    fresh = plain({key: value for key, value in fields.items() if key not in _COLUMNS})
-    return {**columns, "data": canonical({**data, **fresh}).decode()}
+    members = _members(data)
+    for key, value in fields.items():
+        if key not in _COLUMNS:
+            members[key] = plain_bytes({key: value}).decode()[1:-1]
+    ordered = sorted(members, key=lambda key: key.encode("utf-16be"))  # RFC 8785, section 3.2.3
+    return {**columns, "data": "{" + ",".join(members[key] for key in ordered) + "}"}
+
+
+def _members(data: str) -> dict[str, str]:
+    """Return the members of a canonical object as they stand in its text, ``"key":value`` by key.
+
+    A member that does not change is not written anew: a report is large, and the steps after it are short.
+    """
+    members: dict[str, str] = {}
+    place = 1
+    while data[place] != "}":
+        start = place + (data[place] == ",")
+        key, colon = _DECODER.raw_decode(data, start)
+        _, place = _DECODER.raw_decode(data, colon + 1)
+        members[key] = data[start:place]
+    return members
 
 
 def _append(change: Transaction, id: str, new: Sequence[NewEntry]) -> list[Appended]:  # noqa: A002
