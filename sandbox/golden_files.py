@@ -225,7 +225,13 @@ def _read_legacy(
     job: Reading, path: str, side: str, declared: list[dict[str, Any]]
 ) -> Iterator[tuple[str, Value]]:
     """The model zoo's old form: one file, arrays ``inputs`` and ``outputs``, stacked along a first axis."""
-    arrays = dict(_npz_arrays(job, path))
+    arrays: dict[str, np.ndarray[Any, Any]] = {}
+    for name, array in _npz_arrays(job, path):
+        if name in arrays:
+            raise LeftOutError(
+                "vectors/duplicate-name", path, f"two arrays go by the name {clip(text_of(name), 200)}"
+            )
+        arrays[name] = array
     if side == "outputs" and side not in arrays and "inputs" in arrays:
         return  # a smoke set: inputs alone
     if side not in arrays or arrays[side].ndim == 0:

@@ -78,20 +78,34 @@ class Promise:
     def _meaning(self, model: ModelSpec, output: OutputSpec | None) -> OutputSpec | None:
         """Return the output as its kind is compared: what the contract says of that goes before the manifest.
 
-        Where the contract has a tolerance for plain values, no manifest makes boxes or tokens of them, of which
-        less is compared; and it ignores no token that a contract of sequences does not ignore.
+        Where the contract has a tolerance for plain values, no manifest makes boxes or tokens of them, or what
+        belongs to boxes, of which less is compared; and it ignores no token that a contract of sequences compares.
         """
         agreed = agreed_output(self.contract, model.name, output)
         if agreed is None or output is None:
             return output
         if agreed.kind != output.kind:
             bound = agreed.kind == "values" and agreed.tolerance is not None and output.kind in _LAX
-            return (
-                output.model_copy(update={"kind": "values", "boxes": None, "sequence": None}) if bound else output
-            )
+            if bound:
+                return output.model_copy(update={"kind": "values", "boxes": None, "sequence": None})
+            return self._alone(model, output)
         keys = ("top_k", "neighbours", "boxes", "sequence")
         said = {key: getattr(agreed, key) for key in keys if getattr(agreed, key) is not None}
-        return output.model_copy(update={"sequence": None, **said})
+        meant = output.model_copy(update={"sequence": None, **said})
+        return meant if agreed.boxes is not None else self._alone(model, meant)
+
+    def _alone(self, model: ModelSpec, output: OutputSpec) -> OutputSpec:
+        """Return boxes without the scores and classes for which the contract has a tolerance of their own."""
+        if output.boxes is None:
+            return output
+        names = {"scores": output.boxes.scores, "classes": output.boxes.classes}
+        outputs = {one.name: agreed_output(self.contract, model.name, one) for one in model.outputs}
+        bound = {
+            key: None
+            for key, name in names.items()
+            if name is not None and (own := outputs.get(name)) is not None and own.tolerance is not None
+        }
+        return output.model_copy(update={"boxes": output.boxes.model_copy(update=bound)}) if bound else output
 
     def _how(
         self,

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import math
+import zipfile
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +22,7 @@ from acceptd.judge.parity import parity
 from acceptd.judge.schema import schema
 from acceptd.kind_facts import Boxes, Ranking
 from acceptd.policy.policy import Policy
+from sandbox import golden_files
 from tests import judge_world as judged
 from tests.compare_world import Values
 
@@ -184,3 +188,45 @@ def test_boxes_elsewhere_than_the_evaluator_has_them_are_no_agreement(
     jobs = Jobs((judged.inspect(), judged.run(), job))
     said = oracle.findings(manifest, jobs, [row], judged.sealed(), None, Policy())
     assert ("reference/disagrees" not in [one.code for one in said]) is alike
+
+
+@pytest.mark.parametrize("exact", [True, False])
+@pytest.mark.parametrize("named", [True, False], ids=["the contract names them", "the manifest alone"])
+def test_no_manifest_hides_classes_behind_boxes_that_the_contract_holds_by_themselves(
+    exact: bool, named: bool
+) -> None:
+    def outputs(classes: dict[str, Any], boxes: dict[str, Any]) -> Any:
+        box = {"name": "box", "dtype": "float32", "shape": ["batch", 4], "kind": "boxes", **boxes}
+        own = {"name": "classes", "dtype": "int64", "shape": ["batch"], **classes}
+        return lambda document: document["models"][0].update(outputs=[box, own])
+
+    belongs = {"boxes": {"classes": "classes"}}
+    manifest = judged.a_manifest(outputs({}, belongs))
+    contract = judged.a_contract(outputs(EXACT if exact else {}, belongs if named else {}))
+    table = {name: Slice(file="f", value=judged.ref()) for name in ("box", "classes")}
+    pairs = Promise(manifest, contract, Policy()).pairs(manifest.models[0], "s", "golden", table, table)
+    alone = exact and not named
+    assert [one.output for one in pairs] == (["box", "classes"] if alone else ["box"])
+
+
+def test_two_arrays_of_one_name_in_a_legacy_set_are_not_chosen_between(tmp_path: Path) -> None:
+    ones = np.ones((1, 2), np.float32)
+    raw = {}
+    for number in (2, 3):
+        stream = io.BytesIO()
+        np.save(stream, ones * number)
+        raw[number] = stream.getvalue()
+    with zipfile.ZipFile(tmp_path / "test_data_0.npz", "w") as archive:
+        archive.writestr("inputs.npy", raw[2])
+        archive.writestr("outputs.npy", raw[2])
+        with pytest.warns(UserWarning, match="Duplicate name"):
+            archive.writestr("outputs.npy", raw[3])
+    spec = {"name": "s", "model": "main", "format": "npz"}
+    path = "test_data_0.npz"
+    with pytest.raises(golden_files.LeftOutError) as caught:
+        list(
+            golden_files.values(
+                golden_files.Reading(str(tmp_path), {}), spec | {"inputs": path, "outputs": path}, "outputs"
+            )
+        )
+    assert caught.value.code == "vectors/duplicate-name"
