@@ -136,18 +136,20 @@ def _entries(
     frontier, whole = merkle.Frontier(), True
     with ledger.reading() as connection:
         for page in _pages(connection):
-            first, due = frontier.size, []
+            first, due, bound = frontier.size, [], {}
             for row in page:
                 if whole and row.seq != frontier.size:
                     report.add("entry", f"entry {frontier.size}", f"is missing: entry {row.seq} follows")
                     whole = False  # what comes after a gap has another tree; one difference says it
                 leaf = row.leaf if isinstance(row.leaf, bytes) else b""
-                _entry(row, leaf, ledger.origin, keyring, report)
+                if evidence := _entry(row, leaf, ledger.origin, keyring, report):
+                    bound[row.seq] = evidence
                 frontier, completed = frontier.append(merkle.leaf_hash(leaf))
                 due += completed
                 for claim in roots.pop(frontier.size, ()):
                     if claim.root != frontier.root():
                         report.add("checkpoint", claim.place, "its root is not that of the entries")
+            _bound(connection, bound, report)
             if whole:
                 _nodes(connection, first, frontier.size, due, report)
         stored = connection.execute(select(func.count()).select_from(tables.nodes)).scalar()
@@ -207,7 +209,8 @@ def _pages(connection: Connection) -> Iterator[list[Row[Any]]]:
         after = page[-1].seq
 
 
-def _entry(row: Row[Any], leaf: bytes, origin: str, keyring: Keyring | None, report: _Report) -> None:
+def _entry(row: Row[Any], leaf: bytes, origin: str, keyring: Keyring | None, report: _Report) -> str:
+    """Compare one entry with its columns; return the digest of the evidence that it binds, or nothing."""
     where = f"entry {row.seq}"
     if merkle.leaf_hash(leaf) != row.leaf_hash:
         report.add("entry", where, "its bytes are not those of its leaf hash")
@@ -216,7 +219,7 @@ def _entry(row: Row[Any], leaf: bytes, origin: str, keyring: Keyring | None, rep
         check_body(entry.type, entry.submission, entry.body)
     except LedgerError as error:
         report.add("entry", where, error)
-        return
+        return ""
     due = {
         "seq": entry.seq,
         "type": entry.type,
@@ -233,6 +236,16 @@ def _entry(row: Row[Any], leaf: bytes, origin: str, keyring: Keyring | None, rep
         report.add("entry", where, f"is not the beginning of the log {origin}")
     if entry.type == "verdict" and keyring is not None:
         _statement(entry, keyring, report)
+    return str(entry.body.get("evidence_digest") or "") if entry.type == "verdict" else ""
+
+
+def _bound(connection: Connection, bound: dict[int, str], report: _Report) -> None:
+    """What an entry binds is there; that its bytes are right, the evidence's own check says."""
+    column = tables.evidence.c.digest
+    there = set(connection.execute(select(column).where(column.in_(bound.values()))).scalars())
+    for seq, digest_ in bound.items():
+        if digest_ not in there:
+            report.add("evidence", digest_, f"is missing, and entry {seq} rests on it")
 
 
 def _statement(entry: Entry, keyring: Keyring, report: _Report) -> None:

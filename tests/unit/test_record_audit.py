@@ -432,3 +432,18 @@ def test_a_report_that_hides_a_finding_and_what_else_a_promotion_takes_from_the_
         changed: dict[str, Any] = {key: forged}
         queue.advance("s-9", "done", **changed)
     assert found(state) == {("queue", "submission s-9")}
+
+
+def test_evidence_that_was_taken_away_is_found(state: Path) -> None:
+    """No trigger has to go for that, and without it nobody can judge the submission again."""
+    with Ledger.open(state, clock=lambda: AT) as ledger:
+        with ledger.transaction() as change:
+            kept = change.put_evidence(b"what was measured")
+        body = verdict(load_signer(state, "ledger"), "s-9", evidence_digest=kept)
+        ledger.append("verdict", body, submission="s-9")
+    assert verify(state) == []
+    raw = sqlite3.connect(state / FILE_NAME)
+    raw.execute("DELETE FROM evidence WHERE digest = ?", (kept,))
+    raw.commit()
+    raw.close()
+    assert found(state) == {("evidence", kept)}
