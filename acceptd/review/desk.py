@@ -106,6 +106,19 @@ class Desk:
         # Of the model of the verdict that was signed for: the entry beside it proves nothing.
         return [one for one in found if self._model(one) == model]
 
+    def _rejections(self, entry: Entry) -> list[Given]:
+        """Return the rejections of the same bytes under another verdict: dropped again, they are the same."""
+        digest = entry.body.get("bundle_digest")
+        words = (one for one in self.ledger.entries(kind="decision") if one.body.get("decision") == "reject")
+        found = [one for one in map(self._opened, words) if one is not None]
+        return [
+            one
+            for one in found
+            if one.decision.decision == "reject"
+            and one.decision.verdict_seq != entry.seq
+            and one.decision.bundle_digest == digest is not None
+        ]
+
     def _model(self, given: Given) -> object:
         return self.ledger.entry(given.decision.verdict_seq).body.get("model")
 
@@ -119,7 +132,7 @@ class Desk:
     def weigh(self, entry: Entry, channel: str, now: str = "") -> Standing:
         """Return what the decisions about a verdict come to now."""
         case = self.case(entry)
-        given, rules = self.given(entry), self.policy.approvals
+        given, rules = [*self.given(entry), *self._rejections(entry)], self.policy.approvals
         return standing(case, given, self.waivers(entry), rules, channel, now or utc_now())
 
     def decided(self, channel: str) -> _Decide:

@@ -372,6 +372,15 @@ def test_a_rejection_that_was_hidden_while_its_bundle_was_promoted_is_found_afte
     assert [one.message for one in desk.examine()] == ["was promoted while a person's rejection of it stood"]
 
 
+def test_the_same_bytes_dropped_again_are_still_rejected(desk: Desk) -> None:
+    desk.record(signed(desk, word="reject"))
+    desk.ledger.append("verdict", verdict_body(), submission="s-3")
+    desk.record(signed(desk, who=BEN, submission="s-3"))
+    assert desk.weigh(desk.verdict("s-3"), "production").reason == "rejected by ada"
+    desk.record(signed(desk, who=BEN, submission="s-2"))
+    assert desk.weigh(desk.verdict("s-2"), "production").allowed, "other bytes"
+
+
 def test_one_key_written_in_two_ways_is_one_key() -> None:
     key = ADA[1].key
     letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
