@@ -129,7 +129,7 @@ def print_replayed(out: Console, found: Sequence[Replayed]) -> None:
         head = f"{turned:26} {one.submission}  {one.model or one.team}"
         out.print(line(head if one.status == "changed" else f"{one.status:26} {head}", 300), soft_wrap=True)
         if one.reason:
-            out.print(f"  {line(one.reason, 400)}", soft_wrap=True)
+            out.print(f"  {line(one.reason, 1000)}", soft_wrap=True)
         for mark, counts in (("+", one.added or {}), ("-", one.removed or {})):
             for code, count in counts.items():
                 out.print(f"  {mark} {line(code, 64)}{f' x{count}' if count > 1 else ''}", soft_wrap=True)

@@ -19,8 +19,10 @@ _SCALE: Final = {
 _MORE_IS_STRICTER: Final = frozenset(
     {
         "required_walls", "vectors.required", "vectors.separate", "operators.denied", "opsets.ir_min",
-        "opsets.min", "probes.enabled",
-        "probes.unoptimised", "export.required", "regression.enabled", "regression.required",
+        "opsets.min", "probes.enabled", "probes.unoptimised", "probes.draws", "probes.near_ties", "probes.seconds",
+        "probes.relations", "probes.relations_seconds", "probes.max_elements", "approvals.required",
+        "approvals.attestations",
+        "export.required", "regression.enabled", "regression.required",
         "regression.class_agreement", "regression.within", "regression.quantized.class_agreement",
         "regression.quantized.within", "regression.quantized.profiled",
         "reference.enabled", "reference.required", "reference.draws",
@@ -33,6 +35,7 @@ _LESS_IS_STRICTER: Final = frozenset(
         "limits", "operators.domains", "opsets.ir_max", "opsets.max", "parity", "release.automatic",
         "release.channel_valid_seconds", "heldout.evaluations", "licenses.allowed", "operators.allowed",
         "operators.limits", "vectors.require_origin", "regression", "reference", "placement.cpu_operators",
+        "approvals.break_glass",
     }
 )  # fmt: skip
 _EMPTY_IS_ANY: Final = {"licenses.allowed": "any licence", "operators.allowed": "every operator of the domains"}

@@ -56,8 +56,9 @@ def again(stored: Stored, policy: Policy, compare: Compare) -> Replayed:
     old = [*_team(stored.body), *(one for one in known if one["audience"] != "team")]
     try:
         targets = _targets(stored, policy)
-        for reason in reasons(stored.policy, policy, stored.submission, stored.contract):
-            raise RerunError(reason)
+        told = list(reasons(stored.policy, policy, stored.submission, stored.contract))
+        if told:
+            raise RerunError("; ".join(told))
         submission = _compared(stored, policy, targets, compare)
         after = judged(stored, policy, submission, targets)
         new = recorded(after)

@@ -287,3 +287,10 @@ def test_the_reviewers_of_a_policy_directory_are_no_broken_policy(tmp_path: Path
     kind, troubles = examine(path)
     assert kind == "reviewers"
     assert "reviewers.toml.example" in troubles[0].remedy or "team" in troubles[0].text(path)
+
+
+def test_more_probes_and_more_approvals_are_stricter() -> None:
+    wished = ["probes.near_ties=8", "probes.relations_seconds=9", "approvals.required=2"]
+    assert {one.tendency for one in changes(Policy(), load.with_overrides(Policy(), wished))} == {"stricter"}
+    glass = load.with_overrides(Policy(), ["approvals.break_glass=true"])
+    assert [one.tendency for one in changes(Policy(), glass)] == ["laxer"]
