@@ -87,6 +87,8 @@ class Relations:
             # a slow model may have no time for its batch again: the main run has answered the same draws
             base = base or main.get(DRAWS, {})
             yield from self._rows(base, alone, told.get("meta:order", {}))
+            for name in ("meta:min", "meta:odd", "meta:max"):
+                yield from self._sizes(name, base, told.get(name, {}))
 
     def _rows(self, base: Table, alone: Table, moved: Table) -> Iterator[Pair]:
         """Rows in one batch against the same rows alone, and against the batch moved on by one row."""
@@ -106,6 +108,18 @@ class Relations:
                     turned = SequenceRef(kind="sequence", items=right.items[::-1])
                     first, second = Slice(file=value.file, value=left), Slice(file=other.file, value=turned)
                     yield from self._whole("meta:order", "order", {output: first}, {output: second})
+
+    def _sizes(self, name: str, base: Table, other: Table) -> Iterator[Pair]:
+        """The first rows of batches of two sizes, which are fed the same."""
+        for output, value in base.items():
+            given = other.get(output)
+            if given is None or not isinstance(given.value, TensorRef) or not isinstance(value.value, TensorRef):
+                continue
+            rows = min(_rows_of(value.value), _rows_of(given.value))
+            left, right = _cut(value.value, [rows]), _cut(given.value, [rows])
+            if left is not None and right is not None:
+                first, second = Slice(file=value.file, value=left), Slice(file=given.file, value=right)
+                yield from self._whole(name, "row", {output: first}, {output: second})
 
     def _whole(self, name: str, against: Against, expected: Table, got: Table) -> Iterator[Pair]:
         """Pair the outputs that both sides have, under the tolerance of each."""

@@ -30,6 +30,7 @@ _WORDS: Final = {
     "fresh": "between two processes that ran the same session",
     "concurrent": "between calls at once and the same calls one after the other",
 }
+_SIZES: Final = "between a row in one batch and the same row in a batch of another size"
 _ROUNDED: Final = frozenset({"dynamic", "mixed"})
 """Quantisation whose scales are computed over the whole batch, so that rows share them."""
 
@@ -79,10 +80,11 @@ def _broken(row: OutputStats) -> bool:
 
 def _relation(row: OutputStats, facts: Facts | None) -> Finding:
     where = f"{row.model}: {row.set}: {row.output}"
+    words = _SIZES if row.against == "row" and row.set != "meta:single" else _WORDS[row.against]
     message = (
-        f"{row.exceeding} of {row.n} elements differ {_WORDS[row.against]}"
+        f"{row.exceeding} of {row.n} elements differ {words}"
         if row.comparable
-        else f"not comparable ({row.note}) {_WORDS[row.against]}"
+        else f"not comparable ({row.note}) {words}"
     )
     shows = {
         "max_abs": row.max_abs,

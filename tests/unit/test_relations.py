@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -119,6 +120,28 @@ def test_a_model_that_is_slow_on_purpose_has_its_rows_compared_first(
     found = related(tmp_path, graph([node("Softmax", ["x"], ["y"], axis=0)]))
     assert "meta:draws" not in {case.set for case in found.second.cases}
     assert found.codes["behaviour/row-dependence"] == "hold"
+
+
+@pytest.mark.parametrize(("seventh", "size"), [(math.nan, 7), (3.0, 7), (3.0, 32), (3.0, 1)])
+def test_one_batch_size_with_answers_of_its_own_is_found(tmp_path: Path, seventh: float, size: int) -> None:
+    """The same in every session, and every row alike: only batches of different sizes tell it."""
+    numbers = {"first": np.array(0), "size": np.array(size), "one": np.float32(1), "other": np.float32(seventh)}
+    constants = [
+        node("Constant", [], [name], value=numpy_helper.from_array(np.asarray(one), name))
+        for name, one in numbers.items()
+    ]
+    nodes = [
+        *constants,
+        node("Shape", ["x"], ["shape"]),
+        node("Gather", ["shape", "first"], ["rows"]),
+        node("Equal", ["rows", "size"], ["hit"]),
+        node("Where", ["hit", "other", "one"], ["factor"]),
+        node("Mul", ["x", "factor"], ["y"]),
+    ]
+    found = related(tmp_path, graph(nodes))
+    assert found.codes["behaviour/row-dependence"] == "hold"
+    declared = related(tmp_path, graph(nodes), rows_interact=True)
+    assert "behaviour/row-dependence" not in declared.codes
 
 
 def test_an_output_with_a_first_dimension_of_its_own_is_told_as_not_compared(tmp_path: Path) -> None:
