@@ -138,7 +138,7 @@ def _compared(
         how.quantised,
         (len(answered) - len(draws), _drawn(older, len(draws))),
         outputs,
-        how.skipped,
+        {**how.skipped, **_undrawn(older, draws)},
         _unanswered(answered, given, run),
         tuple(printable(one) for one in errors[:SHOWN]),
         (*_costs(model, how, run, older, submission), *_time(latency)),
@@ -156,6 +156,14 @@ def _compared(
 def _answered(record: JobRecord) -> list[str]:
     """Return the inputs that a run answered, in order, each once: goldens, and draws inside the domain."""
     return list(dict.fromkeys(case.set for case in record.cases if _good(case)))
+
+
+def _undrawn(older: JobRecord, draws: Sequence[str]) -> dict[str, str]:
+    """Say that no draw was compared where some were wanted: on goldens alone, too little was seen."""
+    left = [part for one in older.probed if one.scope == "inside" for part in one.left_out if part.what == "draws"]
+    if draws or not left:
+        return {}
+    return {"draws": f"the release made none of {left[0].count} ({left[0].reason}); only goldens were compared"}
 
 
 def _drawn(older: JobRecord, inferences: int) -> int:

@@ -22,9 +22,11 @@ from acceptd.judge.parity import parity
 from acceptd.judge.schema import schema
 from acceptd.kind_facts import Boxes, Ranking
 from acceptd.policy.policy import Policy
+from acceptd.probe_facts import Probed
 from sandbox import golden_files
 from tests import judge_world as judged
 from tests.compare_world import Values
+from tests.unit import test_judge_regression as regressed
 
 pytestmark = pytest.mark.unit
 COLUMNS = {"columns": ["x1", "y1", "x2", "y2", "score", "class", "image"]}
@@ -230,3 +232,17 @@ def test_two_arrays_of_one_name_in_a_legacy_set_are_not_chosen_between(tmp_path:
             )
         )
     assert caught.value.code == "vectors/duplicate-name"
+
+
+@pytest.mark.parametrize(("left", "told"), [(64, "info"), (0, "")])
+@pytest.mark.parametrize("required", [True, False])
+def test_a_release_that_had_no_time_for_draws_is_no_quiet_agreement(left: int, told: str, required: bool) -> None:
+    """A busy machine: goldens agree, and what draws would have shown was never tried."""
+    parts = [{"what": "draws", "count": left, "reason": "time"}] if left else []
+    probed = [Probed.model_validate({"scope": "inside", "left_out": parts})]
+    job = regressed.older(cases=judged.golden_cases(), probed=probed)
+    judgement, _, _ = regressed.judged(
+        regressed.row(judged.SETS[0], {0: (1, 0)}), jobs=[job], table={"required": required}
+    )
+    found = {one.where: one.severity for one in judgement.findings if one.code == "regression/not-comparable"}
+    assert found == ({"models.main: draws": "hold" if required else told} if told else {})
