@@ -43,6 +43,7 @@ from acceptd.release.settle import Terms
 from acceptd.release.signers import ReleaseKeys
 from acceptd.release.store import put, verify_some
 from acceptd.report.outbox import write_outbox
+from acceptd.review.desk import automatic
 from acceptd.rules import Rules
 from acceptd.tools import Tools
 from acceptd.verdicts import entry_body, promotable, release_options, released_profiles
@@ -303,8 +304,8 @@ class Lifecycle:
         sealed = Sealed.model_validate(row.data["sealed"])
         put(self.paths.state, self.paths.sealed / row.id / "bundle", sealed)
         failpoint("lifecycle.judged.stored")
-        if not row.data["promote"] or self.rules().policy.approvals.attestations:
-            return None  # the second again: the queue's word alone passes nobody by
+        if not row.data["promote"]:
+            return None
         made = promote(
             self.paths.state,
             self.ledger,
@@ -317,6 +318,7 @@ class Lifecycle:
             options=row.data["options"],
             profiles=row.data.get("profiles", ()),
             reason=f"accepted as submission {row.id}",
+            decide=automatic(self.paths.state, self.ledger, self.rules(), str(row.data["promote"])),
             terms=Terms(valid_seconds=self.rules().policy.release.channel_valid_seconds),
         )
         log.info("promoted", model=made.model_id, channel=made.channel, number=made.number)
@@ -326,9 +328,7 @@ class Lifecycle:
 
     def _finish(self, row: Row) -> None:
         document = {**row.data["document"], "drop": row.name}
-        for key in ("release", "promotion_trouble"):
-            if row.data.get(key):
-                document[key] = row.data[key]
+        document |= {key: row.data[key] for key in ("release", "promotion_trouble") if row.data.get(key)}
         write_outbox(self.paths.outbox, row.team, row.id, document, self._statement(row))
         failpoint("lifecycle.promoted.outbox")
         self._clean(row)

@@ -9,8 +9,9 @@ from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 
-from acceptd.errors import DuplicateEntryError, LedgerError, LoaderError, ReleaseError, UsageError
+from acceptd.errors import ConfigError, DuplicateEntryError, LedgerError, LoaderError, ReleaseError, UsageError
 from acceptd.evidence import Sealed
+from acceptd.policy.load import load_reviewers
 from acceptd.policy.policy import Policy
 from acceptd.policy.reviewers import Reviewers
 from acceptd.record.attest import Envelope
@@ -29,6 +30,7 @@ from acceptd.release.store import digests, put, verify
 from acceptd.review import decision as decisions
 from acceptd.review.decision import Decision
 from acceptd.review.standing import Case, Given, Standing, standing
+from acceptd.rules import Rules
 
 
 @dataclass(frozen=True)
@@ -294,6 +296,18 @@ class _Decide:
     def __call__(self, entry: Entry) -> Decided:
         weighed = self.desk.weigh(entry, self.channel)
         return Decided("" if weighed.allowed else weighed.reason, weighed.by)
+
+
+def automatic(state: Path, ledger: Ledger, rules: Rules, channel: str) -> Callable[[Entry], Decided]:
+    """Return what the daemon's own promotion asks: an accepted bundle may lack an attestation, or be rejected.
+
+    Raises ReleaseError where the file of the reviewers is refused: then nobody knows who has rejected it.
+    """
+    try:
+        reviewers = load_reviewers(rules.directory)
+    except ConfigError as error:
+        raise ReleaseError(f"the reviewers are refused: {error.message}", remedy=error.remedy) from error
+    return Desk(state, ledger, rules.policy, reviewers).decided(channel)
 
 
 def expiry(days: int, now: datetime | None = None) -> str:

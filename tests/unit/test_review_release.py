@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +13,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from acceptd.errors import ReleaseError
 from acceptd.evidence import Sealed
-from acceptd.policy.policy import Policy
+from acceptd.policy.policy import ApprovalsTable, Attestation, Policy
+from acceptd.policy.profile import Profile
 from acceptd.policy.reviewers import Reviewer, Reviewers
 from acceptd.record import attest
 from acceptd.record.canonical import digest, document_digest, plain
@@ -24,7 +26,8 @@ from acceptd.release.promote import rollback
 from acceptd.release.signers import Auditor
 from acceptd.review import decision as decisions
 from acceptd.review.decision import Word
-from acceptd.review.desk import Desk
+from acceptd.review.desk import Desk, automatic
+from acceptd.rules import Rules
 from tests.release_world import MODEL, World, memory_directory
 
 pytestmark = pytest.mark.unit
@@ -153,6 +156,22 @@ def test_what_a_daemon_died_over_after_its_verdict_still_waits_for_a_person(worl
     assert list(desk.undecided()) == []
     Queue(world.ledger).advance(submission, "quarantined", trouble="died twice")
     assert [row.id for row, _ in desk.undecided()] == [submission]
+
+
+@pytest.mark.parametrize("why", ["rejected by ada", "not attested: license", "the reviewers are refused"])
+def test_the_daemons_own_promotion_asks_people_too(why: str, world: World, tmp_path: Path) -> None:
+    desk, submission = held(world)
+    decide(desk, submission, "reject")
+    store.put(world.state, world.state / "quarantine" / submission / "bundle", desk_sealed(desk, submission))
+    again = world.accepted("1.0.0", files={"model.onnx": b"model" * 50})  # the same bytes, accepted now
+    asked: list[Attestation] = ["license"] if why.startswith("not") else []
+    policy = Policy(approvals=ApprovalsTable(attestations=asked))
+    key = "none" if why.startswith("the") else PEOPLE.reviewers[0].key
+    text = f'[[reviewers]]\nname = "ada"\nteam = "security"\nkey = "{key}"\n'
+    (tmp_path / "reviewers.toml").write_text("" if asked else text)
+    rules = Rules(policy, "a" * 64, Profile(), "b" * 64, tmp_path)
+    with pytest.raises(ReleaseError, match=why):
+        world.promote(again, decide=automatic(world.state, world.ledger, rules, "production"))
 
 
 def test_an_entry_that_lost_its_team_does_not_let_the_team_decide(world: World) -> None:
