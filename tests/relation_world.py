@@ -120,7 +120,7 @@ def related(
     pairs = list(Relations(manifest, manifest.models[0], None, Policy(), [], main, second).pairs())
     rows = compare(CompareTask(pairs=pairs), blobs).outputs
     known = {"main": facts} if facts is not None else {}
-    found = [*relations.comparisons(manifest, rows, known)]
+    found = [*relations.comparisons(manifest, rows, known, None, Policy())]
     for record in records:
         found += relations.told(manifest, manifest.models[0], record)
         found += [

@@ -37,17 +37,50 @@ def compare(pair: Pair, blobs: Blobs, measures: Measures, companions: Mapping[st
     assert pair.got is not None
     first, second = blob_of(pair.expected, blobs), blob_of(pair.got, blobs)
     expected, got = plain(pair.expected.value), plain(pair.got.value)
-    if companions and isinstance(expected, TensorRef) and isinstance(got, TensorRef):
-        rank = len(expected.shape) - 1
-        parts = [
-            _part(one, blobs, companions[name], rank) if one is not None and name in companions else None
-            for name, one in (("scores", pair.how.scores), ("classes", pair.how.classes))
-        ]
-        boxes(expected, first, got, second, measures, [], parts)
-        return
     if companions:
-        raise MalformedError("boxes with scores or classes are tensors")
+        sides = _items(expected, got)
+        for at, (one, other) in enumerate(sides):
+            parts = [
+                _part(_item(own, at, len(sides)), blobs, companions[name], len(one.shape) - 1)
+                if own is not None and name in companions
+                else None
+                for name, own in (("scores", pair.how.scores), ("classes", pair.how.classes))
+            ]
+            boxes(one, first, other, second, measures, [at] if isinstance(expected, SequenceRef) else [], parts)
+        return
     _values(pair.expected.value, first, pair.got.value, second, measures, [])
+
+
+def _items(expected: ValueRef | None, got: ValueRef | None) -> list[tuple[TensorRef, TensorRef]]:
+    """Return boxes of both sides: one tensor each, or the items of two sequences, as several calls give them."""
+    if isinstance(expected, TensorRef) and isinstance(got, TensorRef):
+        return [(expected, got)]
+    if not isinstance(expected, SequenceRef) or not isinstance(got, SequenceRef):
+        raise MalformedError("boxes with scores or classes are tensors")
+    if len(expected.items) != len(got.items):
+        raise DiffersError("shape")
+    found = []
+    for one, other in zip(map(plain, expected.items), map(plain, got.items), strict=True):
+        if not isinstance(one, TensorRef) or not isinstance(other, TensorRef):
+            raise MalformedError("boxes with scores or classes are tensors")
+        found.append((one, other))
+    return found
+
+
+def _item(one: Companion, at: int, of: int) -> Companion:
+    """Return what belongs to one item of boxes; raise MalformedError where there are not as many items."""
+    assert one.got is not None
+    sides = []
+    for part in (one.expected, one.got):
+        value = plain(part.value)
+        if isinstance(value, SequenceRef):
+            if len(value.items) != of:
+                raise MalformedError("scores and classes have one row for each box")
+            value = value.items[at]
+        elif of != 1:
+            raise MalformedError("scores and classes have one row for each box")
+        sides.append(Slice(file=part.file, value=value) if value is not None else part)
+    return one.model_copy(update={"expected": sides[0], "got": sides[1]})
 
 
 def _part(one: Companion, blobs: Blobs, tally: Tally, rank: int) -> Part:

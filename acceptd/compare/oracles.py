@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from acceptd.compare.parts import cases_of, kind_of, outputs_of
-from acceptd.compare.promise import Promise
+from acceptd.compare.parts import cases_of, outputs_of
+from acceptd.compare.promise import TOKENS, Promise
 from acceptd.compare.task import How, Pair
 from acceptd.evidence import Case, JobRecord, TensorRef
 from acceptd.judge import oracle
@@ -34,21 +34,26 @@ def pairs(
         if name not in evaluated:
             continue
         run = outputs_of(model, case)
-        for output, value in outputs_of(model, evaluated[name], REFERENCE).items():
-            if output not in run:
+        other = {
+            output: value
+            for output, value in outputs_of(model, evaluated[name], REFERENCE).items()
+            if output in run
+        }
+        for pair in promise.pairs(model, name, oracle.AGAINST, other, run):
+            dtype = pair.expected.value.dtype if isinstance(pair.expected.value, TensorRef) else ""
+            if pair.kind == "sequence" and dtype in TOKENS:
+                yield pair  # tokens are exact
                 continue
-            spec = specs.get(output)
-            dtype = value.value.dtype if isinstance(value.value, TensorRef) else ""
-            held = oracle.tolerance(manifest, model.name, spec, contract, policy, dtype)
-            yield Pair(
-                set=name,
-                model=model.name,
-                output=output,
-                against=oracle.AGAINST,
-                expected=value,
-                got=run[output],
-                rtol=held.rtol,
-                atol=held.atol,
-                kind=kind_of(spec),
-                how=promise.how(model, spec) if spec is not None and spec.kind == "boxes" else How(),
+            held = oracle.tolerance(manifest, model.name, specs.get(pair.output), contract, policy, dtype)
+            yield pair.model_copy(
+                update={"rtol": held.rtol, "atol": held.atol, "how": _scored(pair, held.rtol, held.atol)}
             )
+
+
+def _scored(pair: Pair, rtol: float, atol: float) -> How:
+    """Return how a pair is compared, with the scores of its boxes as far from the evaluator as these may be."""
+    scores = pair.how.scores
+    if scores is None:
+        return pair.how
+    loose = scores.model_copy(update={"rtol": max(scores.rtol, rtol), "atol": max(scores.atol, atol)})
+    return pair.how.model_copy(update={"scores": loose})

@@ -12,7 +12,8 @@ from acceptd.policy.contract import Contract
 from acceptd.policy.manifest import Manifest, ModelSpec, OutputSpec
 from acceptd.policy.policy import Policy
 
-_TOKENS = frozenset({"int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "string"})
+TOKENS = frozenset({"int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "string"})
+"""Element types of tokens: they are the same or they are not."""
 
 _LAX = frozenset({"boxes", "sequence"})
 """Kinds that let elements stand elsewhere, or do not compare all of them."""
@@ -57,7 +58,7 @@ class Promise:
                 continue
             spec = specs.get(output_name)
             held = self.held(model, spec, _dtype(value), golden)
-            exact = spec is not None and spec.kind == "sequence" and _dtype(value) in _TOKENS
+            exact = spec is not None and spec.kind == "sequence" and _dtype(value) in TOKENS
             yield Pair(
                 set=name,
                 model=model.name,

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from acceptd.compare.parts import cases_of, outputs_of
-from acceptd.compare.task import Against, Pair, Slice
+from acceptd.compare.promise import TOKENS, Promise
+from acceptd.compare.task import Against, How, Pair, Slice
 from acceptd.evidence import JobRecord, SequenceRef, TensorRef, ValueRef, VectorSet
-from acceptd.judge.tolerance import promised
+from acceptd.judge.agreement import WHOLE
 from acceptd.policy.contract import Contract
 from acceptd.policy.manifest import Manifest, ModelSpec
 from acceptd.policy.policy import Policy
@@ -91,26 +92,36 @@ class Relations:
                 yield from self._sizes(name, base, told.get(name, {}))
 
     def _rows(self, base: Table, alone: Table, moved: Table) -> Iterator[Pair]:
-        """Rows in one batch against the same rows alone, and against the batch moved on by one row."""
+        """Rows in one batch against the same rows alone, and against the batch moved on by one row.
+
+        All outputs at once: scores and classes are cut as their boxes are.
+        """
+        cut: Table = {}
+        first: Table = {}
+        second: Table = {}
         for output, value in base.items():
-            batch = value.value
+            batch, other = value.value, moved.get(output)
+            if not isinstance(batch, TensorRef):
+                continue
             single = alone.get(output)
-            if single is not None and isinstance(single.value, SequenceRef) and isinstance(batch, TensorRef):
-                cut = _cut(batch, [_rows_of(one) for one in single.value.items])
-                if cut is not None:
-                    expected = Slice(file=value.file, value=cut)
-                    yield from self._whole("meta:single", "row", {output: expected}, {output: single})
-            other = moved.get(output)
-            if other is not None and isinstance(other.value, TensorRef) and isinstance(batch, TensorRef):
+            if single is not None and isinstance(single.value, SequenceRef):
+                parts = _cut(batch, [_rows_of(one) for one in single.value.items])
+                if parts is not None:
+                    cut[output] = Slice(file=value.file, value=parts)
+            if other is not None and isinstance(other.value, TensorRef):
                 rows = batch.shape[0] if batch.shape else 0
                 left, right = _cut(batch, [rows - 1, 1]), _cut(other.value, [1, rows - 1])
                 if left is not None and right is not None:
                     turned = SequenceRef(kind="sequence", items=right.items[::-1])
-                    first, second = Slice(file=value.file, value=left), Slice(file=other.file, value=turned)
-                    yield from self._whole("meta:order", "order", {output: first}, {output: second})
+                    first[output] = Slice(file=value.file, value=left)
+                    second[output] = Slice(file=other.file, value=turned)
+        yield from self._whole("meta:single", "row", cut, alone)
+        yield from self._whole("meta:order", "order", first, second)
 
     def _sizes(self, name: str, base: Table, other: Table) -> Iterator[Pair]:
         """The first rows of batches of two sizes, which are fed the same."""
+        first: Table = {}
+        second: Table = {}
         for output, value in base.items():
             given = other.get(output)
             if given is None or not isinstance(given.value, TensorRef) or not isinstance(value.value, TensorRef):
@@ -118,28 +129,15 @@ class Relations:
             rows = min(_rows_of(value.value), _rows_of(given.value))
             left, right = _cut(value.value, [rows]), _cut(given.value, [rows])
             if left is not None and right is not None:
-                first, second = Slice(file=value.file, value=left), Slice(file=given.file, value=right)
-                yield from self._whole(name, "row", {output: first}, {output: second})
+                first[output] = Slice(file=value.file, value=left)
+                second[output] = Slice(file=given.file, value=right)
+        yield from self._whole(name, "row", first, second)
 
     def _whole(self, name: str, against: Against, expected: Table, got: Table) -> Iterator[Pair]:
-        """Pair the outputs that both sides have, under the tolerance of each."""
-        specs = {output.name: output for output in self.model.outputs}
-        for output, value in expected.items():
-            if output not in got:
-                continue
-            spec, dtype = specs.get(output), _dtype(value)
-            held = promised(self.manifest, self.model.name, spec, self.contract, self.policy, dtype)
-            yield Pair(
-                set=name,
-                model=self.model.name,
-                output=output,
-                against=against,
-                expected=value,
-                got=got[output],
-                rtol=max(held.rtol, _FLOOR.get(dtype, _FLOOR_USUAL)),
-                atol=held.atol,
-                kind="values",  # no figure of another kind would change what is found
-            )
+        """Pair the outputs that both sides have, under kind and tolerance of each."""
+        both = {output: value for output, value in expected.items() if output in got}
+        for pair in Promise(self.manifest, self.contract, self.policy).pairs(self.model, name, against, both, got):
+            yield _relaxed(pair)
 
     def _exact(self, name: str, output: str, against: Against, value: Slice, other: Slice | None) -> Pair:
         return Pair(
@@ -153,6 +151,25 @@ class Relations:
             atol=0.0,
             kind="values",
         )
+
+
+def _relaxed(pair: Pair) -> Pair:
+    """Return a pair under what two paths through one computation may show, if that is more."""
+    dtype = _dtype(pair.expected)
+    rtol = max(pair.rtol, _floor(dtype))
+    if pair.kind not in WHOLE:  # no figure of those kinds would change what is found
+        return pair.model_copy(update={"rtol": rtol, "kind": "values", "how": How()})
+    if pair.kind == "sequence" and dtype in TOKENS:
+        return pair.model_copy(update={"rtol": 0.0, "atol": 0.0})
+    scores = pair.how.scores
+    if scores is None:
+        return pair.model_copy(update={"rtol": rtol})
+    loose = scores.model_copy(update={"rtol": max(scores.rtol, _floor(_dtype(scores.expected)))})
+    return pair.model_copy(update={"rtol": rtol, "how": pair.how.model_copy(update={"scores": loose})})
+
+
+def _floor(dtype: str) -> float:
+    return _FLOOR.get(dtype, _FLOOR_USUAL)
 
 
 def _rows_of(value: ValueRef) -> int:

@@ -56,7 +56,7 @@ def after_run(
         yield from parity.parity(manifest, statistics.outputs, policy, contract)
         yield from quality.measured(manifest, contract, statistics)
         yield from behaviour.comparisons(manifest, statistics.outputs, statistics.insensitive, contract, policy)
-        yield from relations.comparisons(manifest, statistics.outputs, facts)
+        yield from relations.comparisons(manifest, statistics.outputs, facts, contract, policy)
         if submission.sealed is not None:
             yield from oracle.findings(manifest, jobs, statistics.outputs, submission.sealed, contract, policy)
     yield from regression(manifest, policy, submission)

@@ -17,6 +17,12 @@ from acceptd.kind_facts import CLASSES, Place
 from acceptd.policy.tolerance import LIMITS, least
 
 MAX_INDEX: Final = 16
+TIE: Final = 1e-6
+"""Where no element differs by more, two computations agree: a class or a direction changed by rounding alone."""
+WHOLE: Final = frozenset({"boxes", "sequence", "embedding", "audio"})
+"""Kinds that are more than their elements, also where two computations of one model stand against each other."""
+_UNRANKED: Final = frozenset({"top1", "min_topk", "min_neighbours"})
+"""Figures of ranks: among answers to noise, ranks change by rounding."""
 _UNIT: Final = 1e-12
 """Slack for shares and sums that were computed in float64."""
 
@@ -66,6 +72,20 @@ def breaches(row: OutputStats, held: Resolved) -> tuple[Breach, ...]:
     if not row.comparable:
         return ()
     return (*_elements(row), *_classes(row, held), *_range(row), *_tokens(row), *_limited(row, held))
+
+
+def apart(row: OutputStats, held: Resolved) -> tuple[Breach, ...]:
+    """Return in what two computations of one model differ: elements, and the figures of the :data:`WHOLE` kinds.
+
+    Boxes are matched whatever their order, tokens are exact. Of vectors and sound that differ by no more than
+    :data:`TIE` anywhere, angles and ratios say nothing: those may be of next to nothing.
+    """
+    found = breaches(row, held)
+    if row.boxes is None and row.sequence is None:
+        ratios = row.embedding is not None or row.audio is not None
+        if not ratios or (isinstance(row.max_abs, int | float) and row.max_abs <= TIE):
+            return tuple(one for one in found if one.figure == "elements")
+    return tuple(one for one in found if one.figure not in _UNRANKED)
 
 
 def _elements(row: OutputStats) -> Iterator[Breach]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from acceptd.evidence import Case, JobRecord, Named, OutputStats, SequenceRef, TensorRef, Vectors
 from acceptd.judge import relations
-from acceptd.judge.agreement import breaches
+from acceptd.judge.agreement import apart, breaches
 from acceptd.judge.finding import Finding
 from acceptd.judge.interface import shape_fault
 from acceptd.judge.jobs import place
@@ -161,8 +161,8 @@ def comparisons(
             golden = not row.set.startswith(PROBE)  # a class that changes on noise says little
             output = outputs.get((row.model, row.output))
             held = promised(manifest, row.model, output, contract, policy)
-            ranks = {"top1"} if golden else {"top1", "min_topk"}
-            broken = [one for one in breaches(row, held) if one.figure not in ranks]
+            told = [one for one in breaches(row, held) if one.figure != "top1"]
+            broken = told if golden else apart(row, held)
             if golden and row.comparable and row.top1_mismatches and output is not None and output.kind in RANKED:
                 message = f"{row.top1_mismatches} of {row.top1_total} rows change their top class"
                 yield make("behaviour/optimisation-class-change", "compare", where, message, shows)

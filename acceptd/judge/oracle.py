@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from acceptd.evidence import Facts, JobRecord, OutputStats, Sealed
+from acceptd.judge.agreement import TIE, Breach, apart
 from acceptd.judge.finding import Finding
 from acceptd.judge.inventory import Inventory, run_files, take
 from acceptd.judge.jobs import Jobs, ending
@@ -30,8 +31,6 @@ RANDOM: Final = frozenset(
 PROBES: Final = tuple(f"probe:{name}" for name in ("draws-", "zeros", "ones", "low", "high", "mid", "dim"))
 """Beginnings of the names of probes that both make: draws, and bounds of the declared domain. What a run searches
 for or varies by itself is known to no other process."""
-TIE: Final = 1e-6
-"""Where no element differs by more, two classes of one value have only changed places by rounding."""
 
 
 def model_bytes(sealed: Sealed, files: Iterable[str]) -> int:
@@ -80,7 +79,8 @@ def tolerance(
     held = promised(manifest, model, output, contract, policy, dtype)
     own = _by_kind(policy, output)
     top1 = None if held.top1 is None or own.top1 is None else min(held.top1, own.top1)
-    return Resolved(max(held.rtol, own.rtol), max(held.atol, own.atol), top1, held.explicit, held.capped)
+    rtol, atol = max(held.rtol, own.rtol), max(held.atol, own.atol)
+    return Resolved(rtol, atol, top1, held.explicit, held.capped, held.limits)
 
 
 def _by_kind(policy: Policy, output: OutputSpec | None) -> Agreement:
@@ -199,6 +199,11 @@ def _differs(row: OutputStats, top1: float | None) -> bool:
     return 1.0 - row.top1_mismatches / max(row.top1_total, 1) < top1
 
 
+def _whole(row: OutputStats, held: Resolved) -> list[Breach]:
+    """Return the figures of the whole output that are broken: boxes without a match, tokens, angles, ratios."""
+    return [one for one in apart(row, held) if one.figure != "elements"]
+
+
 def findings(
     manifest: Manifest,
     jobs: Jobs,
@@ -220,9 +225,9 @@ def findings(
         for output in model.outputs:
             mine = [row for row in own if row.output == output.name]
             held = tolerance(manifest, model.name, output, contract, policy, "")
-            differing = [row for row in mine if _differs(row, held.top1)]
+            differing = [row for row in mine if _differs(row, held.top1) or _whole(row, held)]
             if differing:
-                yield _disagrees(model, output, differing, len(mine))
+                yield _disagrees(model, output, differing, len(mine), held)
         yield from _unavailable(model, proof(model, jobs, rows, left))
 
 
@@ -236,10 +241,17 @@ def _unavailable(model: ModelSpec, found: Proof) -> Iterator[Finding]:
             yield make("reference/unavailable", "run", f"{model.name}: {one.output}", message)
 
 
-def _disagrees(model: ModelSpec, output: OutputSpec, rows: Sequence[OutputStats], of: int) -> Finding:
+def _disagrees(
+    model: ModelSpec, output: OutputSpec, rows: Sequence[OutputStats], of: int, held: Resolved
+) -> Finding:
     worst = max(rows, key=lambda row: (row.exceeding > 0, _size(row.max_abs)))
     message = f"on {len(rows)} of {of} inputs; worst on {printable(worst.set)} at {worst.worst_index[:16]}: "
     message += f"the evaluator gives {worst.worst_expected}, the run {worst.worst_got}"
+    whole = _whole(worst, held)
+    if whole:
+        message = (
+            f"on {len(rows)} of {of} inputs; on {printable(worst.set)} {'; '.join(one.text for one in whole)}"
+        )
     mismatches = sum(row.top1_mismatches for row in rows)
     if mismatches:
         message += f"; {mismatches} of {sum(row.top1_total for row in rows)} rows have another top class"

@@ -6,10 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from acceptd.evidence import SCOPES, Case, Facts, JobRecord, OutputStats, Probed
+from acceptd.judge.agreement import Breach, apart
 from acceptd.judge.finding import Finding
 from acceptd.judge.jobs import place
+from acceptd.judge.tolerance import promised
 from acceptd.judge.words import make
+from acceptd.policy.contract import Contract
 from acceptd.policy.manifest import Manifest, ModelSpec
+from acceptd.policy.policy import Policy
 
 META: Final = "meta:"
 CLEAR: Final = 10.0
@@ -31,6 +35,8 @@ _WORDS: Final = {
     "concurrent": "between calls at once and the same calls one after the other",
 }
 _SIZES: Final = "between a row in one batch and the same row in a batch of another size"
+_COUNTED: Final = frozenset({"tokens", "end", "min_matched", "min_classes"})
+"""Figures of what is there or is not: no rounding makes a token or a box."""
 _ROUNDED: Final = frozenset({"dynamic", "mixed"})
 """Quantisation whose scales are computed over the whole batch, so that rows share them."""
 
@@ -62,30 +68,42 @@ def _shows(one: Probed) -> dict[str, object]:
     return {"counts": dict(one.counts), "seconds": one.seconds}
 
 
-def comparisons(manifest: Manifest, rows: Sequence[OutputStats], facts: Mapping[str, Facts]) -> Iterator[Finding]:
+def comparisons(
+    manifest: Manifest,
+    rows: Sequence[OutputStats],
+    facts: Mapping[str, Facts],
+    contract: Contract | None,
+    policy: Policy,
+) -> Iterator[Finding]:
     """Yield broken relations and inputs that no output depends on.
 
     Where repeats on one session differ already, a relation of that output says nothing more.
     """
-    random = {(row.model, row.output) for row in rows if row.against == "repeat" and _broken(row)}
+    outputs = {(model.name, output.name): output for model in manifest.models for output in model.outputs}
+    random = {
+        (row.model, row.output)
+        for row in rows
+        if row.against == "repeat" and (not row.comparable or row.exceeding > 0)
+    }
     for row in rows:
-        if row.against in _CODES and _broken(row) and (row.model, row.output) not in random:
-            yield _relation(row, facts.get(row.model))
+        if row.against not in _CODES or (row.model, row.output) in random:
+            continue
+        output = outputs.get((row.model, row.output))
+        broken = apart(row, promised(manifest, row.model, output, contract, policy))
+        if broken or not row.comparable:
+            yield _relation(row, broken, facts.get(row.model))
     yield from _unused(manifest, rows)
 
 
-def _broken(row: OutputStats) -> bool:
-    return not row.comparable or row.exceeding > 0
-
-
-def _relation(row: OutputStats, facts: Facts | None) -> Finding:
+def _relation(row: OutputStats, broken: Sequence[Breach], facts: Facts | None) -> Finding:
     where = f"{row.model}: {row.set}: {row.output}"
     words = _SIZES if row.against == "row" and row.set != "meta:single" else _WORDS[row.against]
-    message = (
-        f"{row.exceeding} of {row.n} elements differ {words}"
-        if row.comparable
-        else f"not comparable ({row.note}) {words}"
-    )
+    if not row.comparable:
+        message = f"not comparable ({row.note}) {words}"
+    elif all(one.figure == "elements" for one in broken):
+        message = f"{row.exceeding} of {row.n} elements differ {words}"
+    else:
+        message = f"{'; '.join(one.text for one in broken)} ({words})"
     shows = {
         "max_abs": row.max_abs,
         "index": row.worst_index[:16],
@@ -95,13 +113,17 @@ def _relation(row: OutputStats, facts: Facts | None) -> Finding:
     finding = make(_CODES[row.against], "compare", where, message, shows)
     quantised = facts is not None and facts.quantisation is not None and facts.quantisation.method in _ROUNDED
     shared = quantised and row.comparable and row.against in {"row", "order", "batch"}
-    if finding.severity == "hold" and (shared or (row.comparable and not _clear(row))):
+    if finding.severity == "hold" and (shared or (row.comparable and not _clear(row, broken))):
         return finding.model_copy(update={"severity": "warn"})
     return finding
 
 
-def _clear(row: OutputStats) -> bool:
-    """Whether the worst element is further off than rounding takes it."""
+def _clear(row: OutputStats, broken: Sequence[Breach]) -> bool:
+    """Whether the worst element is further off than rounding takes it, or something counted is another."""
+    if any(one.figure in _COUNTED for one in broken):
+        return True
+    if not row.exceeding:
+        return False  # an angle or a ratio alone
     try:
         expected, largest = abs(float(row.worst_expected)), float(row.max_abs)
     except ValueError:

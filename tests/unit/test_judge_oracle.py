@@ -9,6 +9,7 @@ import pytest
 from acceptd.compare import pairing
 from acceptd.evidence import Case, JobRecord, Named, OutputStats, Refused, Statistics
 from acceptd.judge import infer, oracle
+from acceptd.judge.agreement import TIE
 from acceptd.judge.finding import Finding, Judgement
 from acceptd.judge.jobs import Jobs
 from acceptd.model_facts import Cost
@@ -85,7 +86,7 @@ def test_another_top_class_holds_though_every_value_is_within_the_tolerance() ->
 
 
 def test_two_classes_of_one_value_may_change_places_by_rounding() -> None:
-    assert judged(beside(max_abs=oracle.TIE, top1_mismatches=1), job=reference()).verdict == "accepted"
+    assert judged(beside(max_abs=TIE, top1_mismatches=1), job=reference()).verdict == "accepted"
 
 
 def test_a_nan_on_one_side_is_a_disagreement() -> None:

@@ -12,6 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from acceptd.evidence import Quantisation
 from acceptd.judge import relations
+from acceptd.policy.policy import Policy
 from sandbox import metamorphic, probing
 from tests import judge_world
 from tests.relation_world import Related, graph, node, related
@@ -251,19 +252,23 @@ def row(kind: str, **changes: Any) -> Any:
 )
 def test_a_clear_difference_weighs_more_than_a_rounding(kind: str, severity: str) -> None:
     manifest = judge_world.a_manifest()
-    (clear,) = relations.comparisons(manifest, [row(kind)], {})
+    (clear,) = relations.comparisons(manifest, [row(kind)], {}, None, Policy())
     assert clear.severity == severity
-    (rounding,) = relations.comparisons(manifest, [row(kind, max_abs=5e-6)], {})
+    (rounding,) = relations.comparisons(manifest, [row(kind, max_abs=5e-6)], {}, None, Policy())
     assert rounding.severity == "warn"
-    (other,) = relations.comparisons(manifest, [row(kind, comparable=False, note="shape", exceeding=0)], {})
+    (other,) = relations.comparisons(
+        manifest, [row(kind, comparable=False, note="shape", exceeding=0)], {}, None, Policy()
+    )
     assert other.severity == severity
-    assert not list(relations.comparisons(manifest, [row(kind, exceeding=0)], {}))
+    assert not list(relations.comparisons(manifest, [row(kind, exceeding=0)], {}, None, Policy()))
     noisy = [row("repeat"), row(kind)]
-    assert not list(relations.comparisons(manifest, noisy, {}))
+    assert not list(relations.comparisons(manifest, noisy, {}, None, Policy()))
 
 
 def test_a_not_a_number_is_a_clear_difference() -> None:
-    (found,) = relations.comparisons(judge_world.a_manifest(), [row("row", max_abs="inf", worst_got="nan")], {})
+    (found,) = relations.comparisons(
+        judge_world.a_manifest(), [row("row", max_abs="inf", worst_got="nan")], {}, None, Policy()
+    )
     assert found.severity == "hold"
 
 
