@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 
 
 def _interrupted(_number: int, _frame: object) -> None:
@@ -12,8 +13,17 @@ def _interrupted(_number: int, _frame: object) -> None:
     os._exit(130)
 
 
+def _early(_number: int, _frame: object) -> None:
+    """Do nothing about a reload that is asked for before the policy was read for the first time."""
+
+
 def run() -> None:
-    """Run the command line. Until it is loaded (0.4 s), Ctrl-C is one line and exit code 130, as it is later."""
+    """Run the command line. Until it is loaded (0.4 s), Ctrl-C is one line and exit code 130, as it is later.
+
+    The daemon lives through a SIGHUP that comes as early: without a handler it would be its death.
+    """
+    if sys.argv[1:2] == ["daemon"]:
+        signal.signal(signal.SIGHUP, _early)
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # a shell's background job keeps that
         signal.signal(signal.SIGINT, _interrupted)
     from acceptd.cli.main import main

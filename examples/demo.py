@@ -28,6 +28,8 @@ ROOT = Path(__file__).resolve().parent.parent
 MARK = ".acceptd-demo"
 OTHER_BIAS = (-0.75, 0.5, 0.0)
 PATIENCE_SECONDS = 50.0
+WIDTH = 120
+"""Columns of the table where it goes to no terminal."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,9 @@ class Demo:
     def init(self) -> tuple[str, str, bool]:
         done = self.acceptd("init", "--team", self.team)
         return (
-            ("ready", f"state in {self.state}", True) if done.returncode == 0 else ("failed", done.stderr, False)
+            ("ready", f"state in {near(self.state)}", True)
+            if done.returncode == 0
+            else ("failed", done.stderr, False)
         )
 
     def drop(self, name: str, write: Callable[[Path], Path]) -> dict[str, Any]:
@@ -171,7 +175,7 @@ class Demo:
         deadline = time.monotonic() + PATIENCE_SECONDS
         while time.monotonic() < deadline and daemon.poll() is None:
             if b'"event": "ready"' in self.log.read_bytes():
-                return "ready", f"pid {daemon.pid}, log in {self.log}", True
+                return "ready", f"pid {daemon.pid}, log in {near(self.log)}", True
             time.sleep(0.02)
         return "failed", self.log.read_text(errors="replace").strip().splitlines()[-1][:300], False
 
@@ -184,6 +188,11 @@ class Demo:
             mark = "ok" if line.good else "!!"
             table.add_row(mark, line.step, line.result, line.reason[:160], f"{line.seconds:.2f}")
         return table
+
+
+def near(path: Path) -> str:
+    """Return a path as it is seen from here where that is shorter."""
+    return min(str(path), os.path.relpath(path), key=len)
 
 
 def fresh(state: Path) -> None:
@@ -203,7 +212,7 @@ def main() -> int:
     state = parser.parse_args().state.absolute()
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
     fresh(state)
-    console = Console(highlight=False)
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH)
     demo = Demo(state, console)
     good = demo.run()
     console.print()

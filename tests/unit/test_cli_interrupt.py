@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -56,3 +57,12 @@ def test_once_loaded_an_interrupt_raises_as_before(tmp_path: Path) -> None:
     )
     done = run(["-c", code], tmp_path)
     assert done.stdout.splitlines()[-1] == "True", done.stderr
+
+
+def test_a_daemon_lives_through_a_reload_that_comes_before_it_is_loaded(tmp_path: Path) -> None:
+    (tmp_path / "typer.py").write_text(
+        "import os, signal, sys\nos.kill(os.getpid(), signal.SIGHUP)\nprint('alive', flush=True)\nos._exit(0)\n"
+    )
+    done = run(["-m", "acceptd", "daemon"], tmp_path)
+    assert (done.returncode, done.stdout) == (0, "alive\n")
+    assert run(["-m", "acceptd", "status"], tmp_path).returncode == -signal.SIGHUP
