@@ -27,7 +27,7 @@ from examples.hostile_bundles import BY_NAME, DEMO
 ROOT = Path(__file__).resolve().parent.parent
 MARK = ".acceptd-demo"
 OTHER_BIAS = (-0.75, 0.5, 0.0)
-PATIENCE_SECONDS = 50.0
+PATIENCE_SECONDS = 120.0
 WIDTH = 120
 """Columns of the table where it goes to no terminal."""
 

@@ -40,10 +40,11 @@ def test_a_job_that_ignores_the_cpu_signal_gains_nothing(mask: bool, attack: Att
     assert 1.0 <= record.cpu_s < 1.5
 
 
-def test_a_memory_bomb_is_a_clean_refusal(attack: Attack) -> None:
+def test_a_memory_bomb_ends_at_its_limit(attack: Attack) -> None:
     record = attack("keep = []\nwhile True: keep.append(bytearray(16 << 20))")
-    assert record.refused is not None
-    assert record.refused.code == "resources/memory-limit"
+    # The kernel refuses the memory and the job says so, or the watcher sees the last step first: both name the limit.
+    refused = record.refused is not None and record.refused.code == "resources/memory-limit"
+    assert refused or (record.ending, record.cause) == ("limit", "memory")
     assert record.peak_rss_bytes < (256 + 64 + 128) << 20
 
 

@@ -13,6 +13,7 @@ from acceptd.config import CHECKOUT
 from acceptd.rules import load_rules
 from examples import evidence_classifier as classifier
 from examples.hostile_bundles import CATALOGUE, Hostile
+from tests.bench_world import TIGHT
 from tests.world import codes
 
 pytestmark = pytest.mark.hostile
@@ -25,8 +26,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[local.Bench]:
     shutil.copytree(CHECKOUT / "policies", policies, dirs_exist_ok=True)
     contract = policies / "contracts" / "mosaic" / "evidence-disposition.toml"
     shutil.copyfile(contract.with_name(contract.name + ".example"), contract)
-    overrides = ["limits.run_cpu_seconds=2", "limits.inspect_cpu_seconds=5", "limits.memory_bytes=402653184"]
-    rules = load_rules(policies, "default", overrides)
+    rules = load_rules(policies, "default", list(TIGHT))
     with local.bench(rules, cores=2, suite=True) as made:
         yield made
 
