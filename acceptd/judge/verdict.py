@@ -72,7 +72,9 @@ def decide(findings: tuple[Finding, ...], *, walls: list[str], gaps: list[str]) 
         return "rejected", _line(rejecting)
     if gaps:
         more = f" (and {len(gaps) - 1} more)" if len(gaps) > 1 else ""
-        return "inconclusive", f"a required stage is missing: {gaps[0]}{more}"
+        lost = next((one for one in findings if one.code == "cell/lost"), None)
+        cause = f": {_line(lost)}" if lost is not None else ""
+        return "inconclusive", f"a required stage is missing: {gaps[0]}{more}{cause}"
     holding = next((one for one in findings if one.severity == "hold"), None)
     if holding is not None:
         return "held", _line(holding)

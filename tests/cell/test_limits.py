@@ -42,7 +42,7 @@ def test_a_job_that_ignores_the_cpu_signal_gains_nothing(mask: bool, attack: Att
 
 def test_a_memory_bomb_ends_at_its_limit(attack: Attack) -> None:
     record = attack("keep = []\nwhile True: keep.append(bytearray(16 << 20))")
-    # The kernel refuses the memory and the job says so, or the watcher sees the last step first: both name the limit.
+    # The kernel refuses the memory and the job says so, or the watcher sees the last step first.
     refused = record.refused is not None and record.refused.code == "resources/memory-limit"
     assert refused or (record.ending, record.cause) == ("limit", "memory")
     assert record.peak_rss_bytes < (256 + 64 + 128) << 20

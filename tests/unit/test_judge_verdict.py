@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from acceptd.evidence import JobRecord, Refused, SealFailure, Statistics, Submission, Walls
+from acceptd.judge.verdict import decide
+from acceptd.judge.words import make
 from acceptd.policy.policy import Policy
 from tests import judge_world as world
 
@@ -214,3 +216,11 @@ def test_warnings_do_not_decide() -> None:
     constant = world.submission(statistics=world.statistics(insensitive=["main: probabilities"]))
     judged = world.verdict(constant, policy=relaxed)
     assert (judged.verdict, world.codes(judged, "warn")) == ("accepted", ["vectors/insensitive"])
+
+
+def test_a_missing_stage_names_the_job_that_was_lost() -> None:
+    lost = make("cell/lost", "cell", "run main", "lost at step: wall")
+    gap = make("cell/stage-missing", "judge", "compare main", "no complete evidence of this stage")
+    word, reason = decide((gap, lost), walls=[], gaps=["compare main"])
+    assert word == "inconclusive"
+    assert reason == "a required stage is missing: compare main: cell/lost at run main: lost at step: wall"
