@@ -286,6 +286,14 @@ class JobRecord(Evidence):
     stderr_tail: str = ""
 
 
+class HeldOutUnder(Evidence):
+    """What the comparer found of held-out sets under one further profile; the runs bear its name."""
+
+    profile: str
+    statistics: Statistics | None = None
+    kept: Annotated[dict[str, KeptFile], Field(max_length=1024)] = {}
+
+
 class HeldOut(Evidence):
     """What became of the contract's held-out vectors. Jobs and statistics lie here and nowhere else.
 
@@ -303,6 +311,8 @@ class HeldOut(Evidence):
     statistics: Statistics | None = None
     kept: Annotated[dict[str, KeptFile], Field(max_length=1024)] = {}
     """Where the bytes that the comparison read are kept; empty: they are not."""
+    further: Annotated[list[HeldOutUnder], Field(max_length=64)] = []
+    """Required profiles after the first, whose ``statistics`` and ``kept`` are above; part of one evaluation."""
 
 
 class Submission(Evidence):

@@ -7,6 +7,7 @@ team knows anyway, so that its length says nothing about a held-out value.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import secrets
 import time
@@ -22,10 +23,11 @@ from acceptd.cell.compact import inputs_only, tensors_in
 from acceptd.cell.limits import JobLimits, job_limits
 from acceptd.compare import pairing
 from acceptd.errors import CellUnavailableError, ConfigError, InternalError
-from acceptd.evidence import Facts, HeldOut, JobRecord, KeptFile, Sealed, Statistics, Vectors, VectorSet
+from acceptd.evidence import Facts, HeldOut, HeldOutUnder, JobRecord, KeptFile, Sealed, Vectors, VectorSet
 from acceptd.heldout import pairs
 from acceptd.heldout.place import Packed, pack
 from acceptd.judge import inventory
+from acceptd.judge.profiles import Target
 from acceptd.policy.contract import Contract
 from acceptd.policy.manifest import Manifest, ModelSpec
 from acceptd.rules import Rules
@@ -112,14 +114,18 @@ class Stage:
     agreed: Agreed
     keep: Callable[[Mapping[str, int], int], dict[str, KeptFile]] = lambda _files, _most: {}
     """Keeps what lies behind descriptors, up to so many bytes."""
-    kept: dict[str, KeptFile] = field(default_factory=dict)
     started: float = field(default_factory=time.monotonic)
     """When the fixed time began: once a cell stands and the sets are decoded, which no model has a part in."""
 
     @property
     def length(self) -> float:
         """Seconds that the stage takes, whatever happens in it."""
-        return allotted(self.rules.policy.heldout.seconds, self.bundle.known)
+        return allotted(self.rules.policy.heldout.seconds, self.bundle.known * len(self.targets))
+
+    @property
+    def targets(self) -> list[Target]:
+        """The required profiles, all of them evaluated at once."""
+        return [one for one in self.rules.targets if one.required]
 
     def run(self) -> HeldOut:
         """Evaluate once; return what came of it. Raises GivenUpError."""
@@ -136,10 +142,10 @@ class Stage:
             if not number:
                 return HeldOut(status="spent")
             jobs: list[JobRecord] = []
-            statistics = None
+            found: list[HeldOutUnder] = []
             try:
                 cell = stack.enter_context(closing(self.tools.cells.apart()))
-                statistics = self._evaluate(cell, packed, blobs, jobs, stack)
+                found = self._evaluate(cell, packed, blobs, jobs, stack)
             except CellUnavailableError as error:
                 message = error.message[:300]
                 jobs.append(JobRecord(kind="run", ending="unavailable", cause="no cell", message=message))
@@ -149,29 +155,45 @@ class Stage:
                 nonce=_nonce(),
                 names=packed.names,
                 jobs=jobs,
-                statistics=statistics,
-                kept=self.kept,
+                statistics=found[0].statistics if found else None,
+                kept=found[0].kept if found else {},
+                further=found[1:],
             )
 
     def _evaluate(
         self, cell: Cell, packed: Packed, blobs: dict[str, Blob], jobs: list[JobRecord], stack: ExitStack
-    ) -> Statistics | None:
+    ) -> list[HeldOutUnder]:
+        """Run under every required profile, then compare; return what was found under each, in their order."""
         jobs.append(self._decode(cell, packed, blobs))
         vectors = jobs[0].vectors
         if jobs[0].ending != "done" or vectors is None:
-            return None
+            return []
+        targets = self.targets
+        for target in targets[1:]:
+            with contextlib.suppress(CellUnavailableError, ConfigError):  # its run tells what is wrong
+                cell.told(target.profile)  # its parent starts before the clock does
         self.started = time.monotonic()
-        outputs: dict[str, Blob] = {}
+        outputs: dict[str, dict[str, Blob]] = {target.profile.name: {} for target in targets}
         models = [
             one for one in self.bundle.manifest.models if any(golden.model == one.name for golden in vectors.sets)
         ]
-        for model in models:
-            if model.file not in self.bundle.facts:
-                continue
-            outputs[model.name] = stack.enter_context(closing_blob(self.tools.temporary))
-            seconds = JOBS_PART * self.length / (len(models) * ATTEMPTS)
-            jobs.append(self._run(cell, model, vectors, blobs["inputs"], outputs[model.name], seconds, stack))
-        return self._compare(vectors, jobs, blobs["expected"], outputs)
+        seconds = JOBS_PART * self.length / (max(1, len(models)) * len(targets) * ATTEMPTS)
+        for target in targets:
+            for model in (one for one in models if one.file in self.bundle.facts):
+                blob = outputs[target.profile.name][model.name] = stack.enter_context(
+                    closing_blob(self.tools.temporary)
+                )
+                rules = self.rules.under(target)
+                jobs.append(self._run(rules, cell, model, vectors, blobs["inputs"], blob, seconds, stack))
+        found: list[HeldOutUnder] = []
+        room = self.rules.policy.evidence.keep_outputs_bytes
+        for target in targets:
+            name = target.profile.name
+            own = [job for job in jobs if job.kind != "run" or job.profile in {"", name}]
+            one = self._compare(name, vectors, own, blobs["expected"], outputs[name], room)
+            room -= sum(file.size for file in one.kept.values())
+            found.append(one)
+        return found
 
     def _decode(self, cell: Cell, packed: Packed, blobs: dict[str, Blob]) -> JobRecord:
         """Decode in a job that is given no submitted byte and no word of one: types are the contract's."""
@@ -195,10 +217,11 @@ class Stage:
             "expected": blobs["expected"].writer(),
         }
         with lent(given) as descriptors:
-            return self._job(cell, "vectors", {}, spec, limits, descriptors)
+            return self._job(self.rules, cell, "vectors", {}, spec, limits, descriptors)
 
     def _run(
         self,
+        rules: Rules,
         cell: Cell,
         model: ModelSpec,
         vectors: Vectors,
@@ -223,7 +246,7 @@ class Stage:
             "external": external,
             "declared": model.model_dump(mode="json"),
             "dims": {name: bounds.model_dump() for name, bounds in self.bundle.manifest.dims.items()},
-            "profile": self.rules.profile.model_dump(mode="json", by_alias=True),
+            "profile": rules.profile.model_dump(mode="json", by_alias=True),
             "sets": [
                 {"name": one.name, "inputs": [item.model_dump(mode="json") for item in one.inputs]}
                 for one in given.sets
@@ -239,6 +262,7 @@ class Stage:
         limits = _bounded(job_limits("run", self.rules.policy.limits, mapped_bytes=mapped), seconds, sets)
         with lent({"inputs": given.blob.reader(), "outputs": outputs.writer()}) as blobs:
             return self._job(
+                rules,
                 cell,
                 "run",
                 {path: path for path in files},
@@ -251,6 +275,7 @@ class Stage:
 
     def _job(
         self,
+        rules: Rules,
         cell: Cell,
         kind: str,
         files: dict[str, str],
@@ -267,11 +292,11 @@ class Stage:
             files={inside: f"{self.bundle.place}/{path}" for inside, path in files.items()},
             spec=spec,
             limits=limits,
-            required_walls=self.rules.policy.required_walls,
+            required_walls=rules.policy.required_walls,
             blobs=blobs,
             cancelled=self.hold.kill_due,
             model=model,
-            profile=self.rules.profile if kind == "run" else None,
+            profile=rules.profile if kind == "run" else None,
             variant="heldout" if kind == "run" else "",
             proc_fd=proc_fd,
         )
@@ -279,9 +304,18 @@ class Stage:
         return record
 
     def _compare(
-        self, vectors: Vectors, jobs: list[JobRecord], expected: Blob, outputs: dict[str, Blob]
-    ) -> Statistics | None:
-        """Compare what was given with what is expected, under the contract's kinds and tolerances."""
+        self,
+        profile: str,
+        vectors: Vectors,
+        jobs: list[JobRecord],
+        expected: Blob,
+        outputs: dict[str, Blob],
+        room: int,
+    ) -> HeldOutUnder:
+        """Compare what was given with what is expected, under the contract's kinds and tolerances.
+
+        ``room``: bytes that may still be kept.
+        """
         task = pairs.task(self.bundle.manifest, self.agreed.contract, self.rules.policy, vectors, jobs)
         named = {pairing.EXPECTED: expected.reader()}
         named |= {pairing.outputs_key(model): blob.reader() for model, blob in outputs.items()}
@@ -289,9 +323,9 @@ class Stage:
             try:
                 found = self.tools.comparer.compare(task, files, check=self.hold.check)
             except InternalError:
-                return None
-            self.kept = self.keep(files, self.rules.policy.evidence.keep_outputs_bytes)
-        return pairs.as_heldout(found)
+                return HeldOutUnder(profile=profile)
+            kept = self.keep(files, room)
+        return HeldOutUnder(profile=profile, statistics=pairs.as_heldout(found), kept=kept)
 
     def fill(self) -> None:
         """Wait until the stage has taken its time; if it took longer, until a further multiple of the policy's.

@@ -56,6 +56,21 @@ def decoded(held: HeldOut) -> Vectors | None:
     return next((job.vectors for job in held.jobs if job.kind == "vectors" and job.vectors is not None), None)
 
 
+def parts(held: HeldOut) -> list[tuple[str, HeldOut]]:
+    """Return the evaluation under each profile by itself, with the profile's name (empty: the first).
+
+    The job that decoded belongs to all of them.
+    """
+    names = {one.profile for one in held.further}
+    first = [job for job in held.jobs if job.kind != "run" or job.profile not in names]
+    found = [("", held.model_copy(update={"jobs": first, "further": []}))]
+    for one in held.further:
+        jobs = [job for job in held.jobs if job.kind != "run" or job.profile == one.profile]
+        own = {"jobs": jobs, "statistics": one.statistics, "kept": one.kept, "further": []}
+        found.append((one.profile, held.model_copy(update=own)))
+    return found
+
+
 def gap(held: HeldOut | None) -> str:
     """Return why the evaluation left no complete evidence, for a reviewer; empty where it did, or none is owed.
 
@@ -65,6 +80,10 @@ def gap(held: HeldOut | None) -> str:
         return ""
     if held.status == "refused":
         return held.reason or "it could not be started"
+    return next((reason for _, one in parts(held) if (reason := _gap(one))), "")
+
+
+def _gap(held: HeldOut) -> str:
     for job in held.jobs:
         if job.ending in {"lost", "unavailable"} or _starved(job):
             return f"{job.kind} ended by {job.ending}: {job.cause or job.message}"
@@ -102,11 +121,18 @@ def findings(
         yield make("heldout/budget-spent", STAGE, STAGE, message)
         return
     missing = gap(held)
-    found = [] if missing else _faults(manifest, contract, policy, held)
+    found = [] if missing else list(_all_faults(manifest, contract, policy, held))
     failed = any(one.severity in DECISIVE for one in found)
     yield _told(held, missing, found, failed=failed)
     if failed:
         yield make("heldout/failed", STAGE, STAGE, "the acceptor's held-out vectors were not passed")
+
+
+def _all_faults(manifest: Manifest, contract: Contract, policy: Policy, held: HeldOut) -> Iterator[Finding]:
+    """Yield what is wrong under any of the profiles: one bit over all of them, the same whichever is judged."""
+    for profile, one in parts(held):
+        for finding in _faults(manifest, contract, policy, one):
+            yield finding.model_copy(update={"where": f"{profile}: {finding.where}"}) if profile else finding
 
 
 def _faults(manifest: Manifest, contract: Contract, policy: Policy, held: HeldOut) -> list[Finding]:

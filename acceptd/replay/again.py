@@ -12,6 +12,7 @@ from acceptd.compare.whole import files_of, whole_task
 from acceptd.evidence import KeptFile, Statistics, Submission
 from acceptd.heldout import pairs
 from acceptd.judge.finding import Finding, Judgement
+from acceptd.judge.heldout import parts
 from acceptd.judge.inventory import take
 from acceptd.judge.profiles import Target, judge_all
 from acceptd.policy.policy import Policy
@@ -156,15 +157,19 @@ def _held_out(stored: Stored, policy: Policy, submission: Submission, compare: C
     vectors = next((job.vectors for job in held.jobs if job.vectors is not None), None)
     if vectors is None:
         return submission
-    before, after = (
-        pairs.task(manifest, contract, rules, vectors, held.jobs) for rules in (stored.policy, policy)
-    )
-    if before == after:
-        return submission
-    statistics = _again(after, held.kept, compare)
-    return submission.model_copy(
-        update={"heldout": held.model_copy(update={"statistics": pairs.as_heldout(statistics)})}
-    )
+    found: list[Statistics | None] = []
+    for _, one in parts(held):
+        before, after = (
+            pairs.task(manifest, contract, rules, vectors, one.jobs) for rules in (stored.policy, policy)
+        )
+        same = one.statistics is None or before == after
+        found.append(one.statistics if same else pairs.as_heldout(_again(after, one.kept, compare)))
+    further = [
+        one.model_copy(update={"statistics": statistics})
+        for one, statistics in zip(held.further, found[1:], strict=True)
+    ]
+    whole = held.model_copy(update={"statistics": found[0], "further": further})
+    return submission.model_copy(update={"heldout": whole})
 
 
 def _again(task: CompareTask, kept: Mapping[str, KeptFile], compare: Compare) -> Statistics:

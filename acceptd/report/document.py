@@ -279,7 +279,7 @@ def _heldout(submission: Submission) -> dict[str, Any] | None:
         "evaluation": held.number,
         "sets": dict(held.names),
         "jobs": [_job(record) for record in held.jobs],
-        "rows": rows_of([("", held.statistics)]),
+        "rows": rows_of([("", held.statistics), *((one.profile, one.statistics) for one in held.further)]),
     }
 
 

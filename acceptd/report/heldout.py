@@ -53,7 +53,7 @@ def section(report: Mapping[str, Any]) -> str:
         measured = [
             (
                 f"{markup(row['model'])} {code(row['output'])}",
-                code(names.get(row["set"], row["set"])),
+                f"{code(names.get(row['set'], row['set']))} {markup(row.get('profile', ''))}",
                 markup(_short(row["max_abs"])),
                 f"{markup(row['exceeding'])} of {markup(row['n'])}",
                 markup(row["worst_expected"]),

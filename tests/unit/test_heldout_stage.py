@@ -14,6 +14,8 @@ import pytest
 from acceptd.cell.limits import job_limits
 from acceptd.evidence import Case, Done, Facts, HeldOut, JobRecord, Statistics
 from acceptd.heldout import place, stage
+from acceptd.judge.heldout import parts
+from acceptd.judge.profiles import Target
 from acceptd.policy.contract import Contract
 from acceptd.policy.policy import LimitsTable, Policy
 from acceptd.policy.profile import Profile
@@ -34,6 +36,12 @@ class Ordered:
         self.orders: list[dict[str, Any]] = []
         self.read: list[bytes] = []
         self.closed = False
+        self.started: list[str] = []
+
+    def told(self, profile: Profile) -> None:
+        """Start the parent for a profile."""
+        assert len(self.orders) == 1, "after the decoding job and before any model"
+        self.started.append(profile.name)
 
     def run(self, kind: str, **order: Any) -> JobRecord:
         self.orders.append({"kind": kind, **order})
@@ -50,7 +58,10 @@ class Ordered:
 
 @contextmanager
 def a_stage(
-    tmp_path: Path, cell: Ordered, spend: Callable[[Contract, str], int] = lambda _contract, _digest: 1
+    tmp_path: Path,
+    cell: Ordered,
+    spend: Callable[[Contract, str], int] = lambda _contract, _digest: 1,
+    others: tuple[Target, ...] = (),
 ) -> Iterator[stage.Stage]:
     home = tmp_path / "heldout"
     home.mkdir(mode=0o700)
@@ -58,7 +69,7 @@ def a_stage(
     comparer = SimpleNamespace(compare=lambda task, _files, **_more: Statistics(outputs=[]))
     tools = SimpleNamespace(temporary=tmp_path, cells=SimpleNamespace(apart=lambda: cell), comparer=comparer)
     hold = SimpleNamespace(check=lambda: None, kill_due=lambda: False)
-    rules = Rules(Policy(), "a" * 64, Profile(), "b" * 64, tmp_path)
+    rules = Rules(Policy(), "a" * 64, Profile(), "b" * 64, tmp_path, others=others)
     facts: dict[str, Facts] = {"model.onnx": world.facts()}
     bundle = stage.Bundle("s-1/bundle", world.a_manifest(), world.sealed(), facts, 0.01)
     agreed = stage.Agreed(contract, "c" * 64, stage.Keeper(home, spend))
@@ -92,6 +103,34 @@ def test_the_run_is_given_inputs_alone_and_no_name_of_a_set(tmp_path: Path) -> N
     assert b"EXPECTED" not in cell.read[1]
     assert held.names == own.NAMES
     assert cell.closed
+
+
+def test_every_required_profile_is_run_in_one_counted_evaluation_and_the_same_time(tmp_path: Path) -> None:
+    others = (
+        Target(Profile(name="second"), "c" * 64),
+        Target(Profile(name="told-only"), "d" * 64, required=False),
+    )
+    first, second = own.a_run(profile="default"), own.a_run(profile="second")
+    cell = Ordered(own.decoded(), first, second)
+    counted: list[int] = []
+    with a_stage(tmp_path, cell, lambda _contract, _digest: counted.append(1) or 4, others) as made:
+        name = made.rules.profile.name
+        cell.answers[1] = own.a_run(profile=name)
+        held = made.run()
+        assert made.length == stage.allotted(Policy().heldout.seconds, 2 * 0.01)
+    assert [one["profile"].name for one in cell.orders[1:]] == [name, "second"]
+    assert [one["spec"]["profile"]["name"] for one in cell.orders[1:]] == [name, "second"]
+    assert cell.started == ["second"]
+    assert (held.number, counted) == (4, [1])
+    assert [one.profile for one in held.further] == ["second"]
+    assert held.statistics is not None
+    assert held.further[0].statistics is not None
+    assert [[job.profile for job in one.jobs if job.kind == "run"] for _, one in parts(held)] == [
+        [name],
+        ["second"],
+    ]
+    # Two tries under each of both fit into the stage.
+    assert sum(2 * one["limits"].wall_seconds for one in cell.orders[1:]) <= 0.8 * Policy().heldout.seconds + 1e-9
 
 
 def test_a_run_and_its_second_try_fit_into_the_stage(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from acceptd.evidence import HeldOut, JobRecord, Named, Problem, Statistics, Submission, Vectors
+from acceptd.evidence import HeldOut, HeldOutUnder, JobRecord, Named, Problem, Statistics, Submission, Vectors
 from acceptd.judge.finding import Judgement
 from acceptd.judge.heldout import due
 from acceptd.policy.policy import Policy
@@ -233,3 +233,56 @@ def test_no_policy_lowers_the_bit_itself(severity: str) -> None:
     lenient = Policy.model_validate({"severity": {"heldout/failed": severity, "heldout/budget-spent": severity}})
     assert judged(FAULTS["a crash"](), policy=lenient).verdict == "rejected"
     assert judged(HeldOut(status="spent"), policy=lenient).verdict == "held"
+
+
+# -- several profiles -------------------------------------------------------------------------------------
+
+
+def several(second: JobRecord | None, rows: list[Any] | None = None, statistics: bool = True) -> HeldOut:
+    """The first profile passes; the second one is as it is given."""
+    jobs = [own.decoded(), own.a_run(), *([second] if second is not None else [])]
+    found = Statistics(outputs=[own.row(name) for name in own.NAMES] if rows is None else rows)
+    return own.held(*jobs, further=[HeldOutUnder(profile="npu", statistics=found if statistics else None)])
+
+
+def failing() -> list[tuple[HeldOut, str]]:
+    wrong = own.row("heldout-1", exceeding=1, max_abs=0.5, worst_expected="0.1", worst_got="0.6")
+    good = own.a_run(profile="npu")
+    crashed = own.a_run(profile="npu", ending="crash", cause="SIGSEGV", done=None, cases=[])
+    return [
+        (several(good, [own.row("heldout-0"), wrong]), "parity/"),
+        (several(crashed, statistics=False), "run/crash"),
+        (several(None, []), "run/crash"),
+        (several(good, [own.row("heldout-0")]), "sandbox/protocol-violation"),
+    ]
+
+
+def test_what_passes_under_every_profile_passes() -> None:
+    assert judged(several(own.a_run(profile="npu"))).verdict == "accepted"
+
+
+def test_a_failure_under_one_profile_alone_is_the_one_bit_whichever_profile_is_judged() -> None:
+    alone = team(own.held(own.decoded(), own.a_run(ending="crash", cause="SIGSEGV", done=None, cases=[])))
+    for held, code in failing():
+        found = judged(held)
+        assert found.verdict != "accepted", code
+        assert "heldout/failed" in world.codes(found)
+        (result,) = [one for one in found.findings if one.code == "heldout/result"]
+        assert any(one["code"].startswith(code) for one in result.evidence["findings"])
+        assert all(one["where"].startswith("npu: ") for one in result.evidence["findings"])
+        assert team(held) == alone, "nothing says which profile it was, or how"
+
+
+def test_a_profile_whose_run_was_lost_makes_the_whole_evaluation_inconclusive() -> None:
+    lost = own.a_run(profile="npu", ending="lost", cause="parent", done=None, cases=[])
+    assert judged(several(lost, statistics=False)).verdict == "inconclusive"
+    unmeasured = several(own.a_run(profile="npu"), statistics=False)
+    assert judged(unmeasured).verdict == "inconclusive"
+
+
+def test_a_failure_under_the_first_profile_is_not_hidden_by_the_second() -> None:
+    wrong = own.row("heldout-1", exceeding=1, max_abs=0.5, worst_expected="0.1", worst_got="0.6")
+    held = several(own.a_run(profile="npu")).model_copy(
+        update={"statistics": Statistics(outputs=[own.row("heldout-0"), wrong])}
+    )
+    assert "heldout/failed" in world.codes(judged(held))
