@@ -182,3 +182,22 @@ def test_a_local_check_never_has_them(desk: Desk, tmp_path: Path) -> None:
     assert "heldout/not-here" in codes(report, "info")
     assert report["heldout"]["jobs"] == []
     assert len(desk.world.entries("heldout")) == 2
+
+
+def test_under_two_required_profiles_one_evaluation_runs_both_and_tells_one_bit(desk: Desk) -> None:
+    desk.hold_out(WRONG, version=3)
+    twin = 'schema = 1\nname = "twin"\nproviders = ["CPUExecutionProvider"]\n'
+    (desk.policies / "profiles" / "twin.toml").write_text(twin)
+    text = (desk.policies / "demo.toml").read_text()
+    assert "profile" not in re.sub(r"#.*", "", text), "else the key stands there already"
+    (desk.policies / "demo.toml").write_text(f'profiles = ["cpu", "twin"]\n{text}')
+    assert desk.world.daemon is not None
+    desk.world.daemon.send_signal(signal.SIGHUP)
+    report = desk.judged("4.0.0")
+    assert report["verdict"] == "rejected", report["findings"]
+    assert codes(report, "reject", "hold") == {"heldout/failed"}
+    assert len(desk.world.entries("heldout")) == 3, "counted once"
+    assert not [one for one in report["findings"] if "twin" in one["where"]]
+    held = json.loads(desk.reviewed(report, "--json"))["heldout"]
+    assert sorted(job["kind"] for job in held["jobs"]) == ["run", "run", "vectors"]
+    assert {row["profile"] for row in held["rows"]} == {"", "twin"}
