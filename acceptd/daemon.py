@@ -7,6 +7,7 @@ the cell and the comparer do (a test looks at a running daemon's modules).
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import queue
 import secrets
@@ -113,6 +114,8 @@ class Daemon:
         with ExitStack() as stack:
             rooms = self._open(stack)
             self._recover(rooms)
+            gc.collect()
+            gc.freeze()  # what was made up to here stays: no collection needs to go through it again
             self.ready.set()
             log.info("ready", state=str(self.paths.state), policy=self.rules().policy_digest)
             on_ready()

@@ -24,7 +24,7 @@ from acceptd.ordering import Shelf
 from acceptd.prior import NO_LEDGER, same_or
 from acceptd.rules import Rules
 from acceptd.tools import Tools
-from acceptd.verdicts import report_of
+from acceptd.verdicts import brief_of, report_of
 from acceptd.work.admission import Admission
 from acceptd.work.budget import Share
 from acceptd.work.need import need
@@ -115,18 +115,25 @@ def check_one(
     return report
 
 
+Report = Callable[[Rules, Outcome], dict[str, Any]]
 Done = Callable[[dict[str, Any] | None, BaseException | None], None]
 
 
 def _offer(
-    place: Bench, path: Path, team: str, progress: Callable[[str], None], done: Done, against: Path | None = None
+    place: Bench,
+    path: Path,
+    team: str,
+    progress: Callable[[str], None],
+    done: Done,
+    against: Path | None = None,
+    report_as: Report = report_of,
 ) -> None:
     """Queue one bundle; ``done`` is called from a worker with the report, or what went wrong."""
     name = f"check-{secrets.token_hex(6)}"
 
     def run(hold: Hold) -> None:
         try:
-            report = _compared(place, path, name, team, progress, hold, against)
+            report = report_as(place.rules, _compared(place, path, name, team, progress, hold, against))
         except BaseException as error:  # noqa: BLE001 - it comes out where the report is waited for
             done(None, error)
         else:
@@ -144,8 +151,8 @@ def _compared(
     progress: Callable[[str], None],
     hold: Hold,
     against: Path | None,
-) -> dict[str, Any]:
-    """Judge one bundle beside another one, whose sealed copy is kept so long, and return the report."""
+) -> Outcome:
+    """Judge one bundle beside another one, whose sealed copy is kept so long."""
     older_name = f"{name}-older"
     prior, shelf = NO_LEDGER, None
     try:
@@ -153,7 +160,7 @@ def _compared(
             older = _judge(place, against, older_name, ANY_TEAM, progress, hold, NO_LEDGER)
             prior = as_prior(older.manifest, older.submission, older.judgement.reason)
             shelf = Shelf("sealed", f"{older_name}/{BUNDLE}")  # sealed by this process: nobody else writes there
-        return report_of(place.rules, _judge(place, path, name, team, progress, hold, prior, shelf))
+        return _judge(place, path, name, team, progress, hold, prior, shelf)
     finally:
         for one in (name, *([older_name] if against is not None else [])):
             files.remove_tree(place.tools.sealed, one)
@@ -189,11 +196,23 @@ def find_cases(root: Path) -> list[Path]:
     return found
 
 
-def check_many(place: Bench, cases: list[Path], *, done: Callable[[Path, dict[str, Any]], None]) -> None:
-    """Judge ``cases`` side by side; ``done`` is called from this thread as each ends, in that order."""
+def check_many(
+    place: Bench, cases: list[Path], *, done: Callable[[Path, dict[str, Any]], None], whole: bool = True
+) -> None:
+    """Judge ``cases`` side by side; ``done`` is called from this thread as each ends, in that order.
+
+    Not ``whole``: of the reports only verdict, reason and findings are made.
+    """
     ended: queue.SimpleQueue[tuple[Path, dict[str, Any] | None, BaseException | None]] = queue.SimpleQueue()
     for path in cases:
-        _offer(place, path, ANY_TEAM, lambda _stage: None, partial(_told, ended, path))
+        _offer(
+            place,
+            path,
+            ANY_TEAM,
+            lambda _stage: None,
+            partial(_told, ended, path),
+            report_as=report_of if whole else brief_of,
+        )
     for _ in cases:
         path, report, error = ended.get()
         done(path, report if report is not None else _not_judged(error))

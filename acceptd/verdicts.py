@@ -15,7 +15,7 @@ from acceptd.record.canonical import document_digest, plain, plain_bytes
 from acceptd.record.keys import Signer
 from acceptd.release.model import ReleasedProfile, SessionOptions
 from acceptd.report.declared import declared
-from acceptd.report.document import document, for_team
+from acceptd.report.document import brief, document, for_team
 from acceptd.report.escape import printable_data
 from acceptd.report.profiles import profile_rows
 from acceptd.rules import Rules
@@ -151,6 +151,11 @@ def report_of(rules: Rules, outcome: Outcome, *, ledger: str = "none: nothing is
         ledger=ledger,
         policy=rules.policy,
     )
+
+
+def brief_of(_rules: Rules, outcome: Outcome) -> dict[str, Any]:
+    """Return verdict, reason and findings alone, as :func:`report_of` has them."""
+    return brief(outcome.judgement)
 
 
 def promotable(policy: Policy, outcome: Outcome) -> str:

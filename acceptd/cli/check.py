@@ -109,7 +109,8 @@ def _one(
             progress=lambda stage: status.update(f"{stage} …"),
             against=against,
         )
-    targets.write("--jsonl", json_line(report))
+    if "--jsonl" in targets:
+        targets.write("--jsonl", json_line(report))
     write_findings(targets, [("", report)])
     if as_json:
         typer.echo(json_line(report), nl=False)
@@ -150,6 +151,7 @@ def _suite(
     cores = os.cpu_count() or 1
     start = time.monotonic()
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    wanted = ("--jsonl", "--sarif", "--junit")
     tally = _Tally(cases, root, shown, targets, keep="--sarif" in targets or "--junit" in targets, every=every)
     with (
         local.bench(rules, cores=cores, suite=True, workers=workers) as bench,
@@ -161,7 +163,7 @@ def _suite(
             tally.add(case, report)
             progress.update(task, advance=1, description=f"checking · {tally.verdicts['accepted']} accepted")
 
-        local.check_many(bench, cases, done=done)
+        local.check_many(bench, cases, done=done, whole=any(name in targets for name in wanted))
     write_findings(targets, tally.kept)
     summary = {
         "cases": len(cases),
@@ -203,7 +205,8 @@ class _Tally:
             place, ready = self._waiting.pop(self._next)
             self._next += 1
             path = str(self._shown / place)
-            self._targets.write("--jsonl", json_line({"path": path, **ready}))
+            if "--jsonl" in self._targets:
+                self._targets.write("--jsonl", json_line({"path": path, **ready}))
             if self._keep:
                 self.kept.append((place, ready))
             if self._every:

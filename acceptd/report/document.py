@@ -26,6 +26,7 @@ from acceptd.report.profiles import for_team as team_profiles
 from acceptd.report.regression import for_team as regression_for_team
 from acceptd.report.speed import performance, placements
 
+_UNCHANGED: Final = frozenset({str, bool})
 _EXACT: Final = 2**53 - 1  # RFC 8785 knows no integer beyond; those become decimal strings
 _ROWS: Final = 500
 PUBLIC_JOBS: Final = frozenset({"unpack", "manifest", "inspect", "assets", "vectors", "run", "reference"})
@@ -99,6 +100,15 @@ def document(
     if release is not None:
         result["release"] = dict(release)
     plain: dict[str, Any] = _plain(result)
+    return plain
+
+
+def brief(judgement: Judgement) -> dict[str, Any]:
+    """Return what a list of bundles needs of a report: verdict, reason, findings, as :func:`document` has them."""
+    findings = [_finding(finding) for finding in judgement.findings]
+    plain: dict[str, Any] = _plain(
+        {"verdict": judgement.verdict, "reason": judgement.reason, "findings": findings}
+    )
     return plain
 
 
@@ -297,6 +307,9 @@ def _plain(value: Any) -> Any:
         return value if -_EXACT <= value <= _EXACT else str(value)
     if isinstance(value, float):
         return value if math.isfinite(value) else str(value)
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, dict | Mapping):  # dict first: the other is asked through its class, which is dear
+        return {
+            str(key): item if item is None or type(item) in _UNCHANGED else _plain(item)
+            for key, item in value.items()
+        }
     return [_plain(item) for item in value]

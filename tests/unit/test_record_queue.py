@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import select
 
 from acceptd.errors import DuplicateEntryError, LedgerError
+from acceptd.record.canonical import canonical, plain
 from acceptd.record.entry import Appended, NewEntry
 from acceptd.record.log import Ledger, Transaction
 from acceptd.record.queue import Death, Queue
-from acceptd.record.tables import FINAL_STATES, STATES
+from acceptd.record.tables import FINAL_STATES, STATES, submissions
 
 pytestmark = pytest.mark.unit
 
@@ -47,6 +49,21 @@ def test_a_submission_goes_through_its_states_with_its_fields(ledger: Ledger) ->
     assert (found.bundle_digest, found.model) == ("ab" * 32, "mosaic/m")
     assert found.data == {"inode": 7, **{f"at_{state}": True for state in STATES[1:5]}}
     assert queue.get("s-2") is None
+
+
+def test_a_step_leaves_every_other_field_as_it_stands_in_canonical_text(ledger: Ledger) -> None:
+    first = {
+        "z": [1, 0.5, {"b": 'a "quoted" ,"a":} text'}],
+        "document": {"drop": "é\udcff", "n": 2**60},
+        "a": None,
+    }
+    queue = added(ledger, **first)
+    queue.advance("s-1", "judged", é="key", empty={}, document=float("nan"))
+    queue.advance("s-1", "promoted", a={"later": 1e-9})
+    whole = {**first, "é": "key", "empty": {}, "document": float("nan"), "a": {"later": 1e-9}}
+    with ledger.reading() as connection:
+        text = connection.execute(select(submissions.c.data)).scalar_one()
+    assert text.encode() == canonical(plain(whole))
 
 
 def test_pending_are_all_that_are_not_final_oldest_first(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ from acceptd.evidence import (
 from acceptd.judge.codes import CODES
 from acceptd.judge.finding import Finding, Judgement
 from acceptd.policy.manifest import Manifest, validate
-from acceptd.report.document import document, for_team
+from acceptd.report.document import brief, document, for_team
 
 pytestmark = pytest.mark.unit
 FEATURES = ValueInfo(name="features", kind="tensor", dtype="float32", shape=["batch", 4])
@@ -111,6 +111,12 @@ def report(judgement: Judgement, *more: JobRecord, **options: Any) -> dict[str, 
         submission(*more), judgement, manifest(), policy_digest="34" * 32,
         timings_ms={"seal": 3.6123456, "run": 12.0}, **options,
     )  # fmt: skip
+
+
+def test_a_brief_report_says_of_verdict_and_findings_what_the_whole_one_says() -> None:
+    judgement = judged("rejected", finding("seal/symlink", "reject"), finding("graph/node-count", "warn"))
+    whole = report(judgement)
+    assert brief(judgement) == {key: whole[key] for key in ("verdict", "reason", "findings")}
 
 
 def test_the_documented_keys_are_there() -> None:
