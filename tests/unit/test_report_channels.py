@@ -25,6 +25,7 @@ PRINTING = {
     "add_row",
 }  # fmt: skip
 SILENT = {
+    "acceptd.cli.sealing": "prints why nothing was signed now: paths and words of acceptd",
     "acceptd.cli.review": "prints digests, ids, codes and what reviewers wrote, each through `line`",
     "acceptd.cli.setup": "prints paths of the operator alone",
     "acceptd.cli.heldout": "prints what the operator put there",
