@@ -42,7 +42,8 @@ def test_two_people_approve_what_was_held_and_one_does_not_suffice(tmp_path: Pat
         made.until(lambda: made.entries("verdict") != [] and not list((made.state / "sealed").iterdir()), "kept")
         made.stop()
         assert report["verdict"] == "held"
-        assert report["findings"] == [], "what holds is for reviewers alone"
+        seen = {one["severity"] for one in report["findings"]}
+        assert seen <= {"info"}, "what holds is for reviewers alone"
         waiting = json.loads(made.acceptd("review", "list", "--json").stdout)
         assert [(one["submission"], one["holds"]) for one in waiting] == [
             (report["submission"], "contract/missing")
