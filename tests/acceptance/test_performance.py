@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from acceptd.evidence import JobRecord
+from acceptd.outcomes import Outcome
 from examples import evidence_classifier as classifier
 from tests.bench_world import Desk, desk
 from tests.world import codes
@@ -82,14 +84,15 @@ def test_the_evidence_of_a_run_has_its_timing_and_the_machine(place: Desk, good:
     ceilings(place, "p50_kernels = 60000")
     with_all = place.rules()
     assert with_all.policy.performance.samples
-    original = local.report_of
+    original = local._compared
 
-    def keep(rules: object, outcome: object) -> object:
-        kept.extend(outcome.submission.jobs)  # type: ignore[attr-defined]
-        return original(rules, outcome)  # type: ignore[arg-type]
+    def keep(*arguments: Any) -> Outcome:
+        outcome = original(*arguments)
+        kept.extend(outcome.submission.jobs)
+        return outcome
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(local, "report_of", keep)
+        patch.setattr(local, "_compared", keep)
         place.check(good)
     (main,) = [one for one in kept if one.kind == "run" and one.variant == ""]
     assert main.timing is not None

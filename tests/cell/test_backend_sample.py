@@ -24,7 +24,7 @@ from tools.backend_suite import write_node_case, write_suite
 
 pytestmark = [pytest.mark.cell, whole_interpreter]
 WHOLE = os.environ.get("ACCEPTD_BACKEND_CASES") == "all"
-SAMPLE = 60
+SAMPLE = 40
 
 
 def write_sample(out: Path) -> None:
