@@ -345,9 +345,9 @@ class Lifecycle:
 
     def _clean(self, row: Row) -> None:
         self._discard(row)
-        if row.data.get("verdict") == "held":  # a person may still approve it: its bytes are kept
-            with contextlib.suppress(FileNotFoundError):
-                (self.paths.sealed / row.id).rename(self.paths.quarantine / row.id)
+        sealed = self.paths.sealed / row.id
+        if row.data.get("verdict") == "held" and sealed.is_dir():  # a person may still approve it
+            sealed.rename(self.paths.quarantine / row.id)  # without a quarantine it waits here for the operator
         if left := files.remove_tree(self.paths.sealed, row.id):
             log.warning("left behind", places=left[:3])
 

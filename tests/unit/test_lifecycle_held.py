@@ -1,0 +1,35 @@
+"""The bytes of a held bundle are never thrown away for want of a place to keep them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from acceptd.lifecycle import Lifecycle
+
+pytestmark = pytest.mark.unit
+
+
+def cleaned(tmp_path: Path, verdict: str) -> None:
+    (tmp_path / "sealed" / "s-1" / "bundle").mkdir(parents=True, exist_ok=True)
+    paths = SimpleNamespace(sealed=tmp_path / "sealed", quarantine=tmp_path / "quarantine")
+    row = SimpleNamespace(id="s-1", data={"verdict": verdict})
+    Lifecycle._clean(cast("Any", SimpleNamespace(paths=paths, _discard=lambda _row: None)), cast("Any", row))
+
+
+def test_a_quarantine_that_was_removed_leaves_a_held_bundle_where_it_is(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        cleaned(tmp_path, "held")
+    assert (tmp_path / "sealed" / "s-1" / "bundle").is_dir()
+    (tmp_path / "quarantine").mkdir()
+    cleaned(tmp_path, "held")
+    assert (tmp_path / "quarantine" / "s-1" / "bundle").is_dir()
+    assert not (tmp_path / "sealed" / "s-1").exists()
+
+
+def test_what_nobody_decides_about_goes(tmp_path: Path) -> None:
+    cleaned(tmp_path, "rejected")
+    assert not (tmp_path / "sealed" / "s-1").exists()
