@@ -135,7 +135,9 @@ class Desk:
         """Return what the decisions about a verdict come to now."""
         case = self.case(entry)
         given, rules = [*self.given(entry), *self._rejections(entry)], self.policy.approvals
-        return standing(case, given, self.waivers(entry), rules, channel, now or utc_now())
+        # Waivers speak of what holds: a promotion of an accepted bundle need not open every one on record.
+        waivers = self.waivers(entry) if case.verdict == "held" else []
+        return standing(case, given, waivers, rules, channel, now or utc_now())
 
     def decided(self, channel: str) -> _Decide:
         """Return what a promotion to ``channel`` asks about the verdict that it rests on."""
