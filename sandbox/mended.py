@@ -83,6 +83,7 @@ class _Flattened(_Bounded):
 
     @staticmethod
     def _rows(rows: Any) -> Any:
+        """Each operator's own; one that has none is told as what cannot be evaluated."""
         raise NotImplementedError
 
 

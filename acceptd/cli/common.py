@@ -96,3 +96,15 @@ def existing(path: Path, what: str) -> Path:
     if not path.exists():
         raise UsageError(f"{what} {path} does not exist", remedy="check the path")
     return path.absolute()
+
+
+def read_limited(path: Path, limit: int, what: str) -> bytes:
+    """Return the bytes of a file; raise UsageError where it has more than ``limit``, or cannot be read."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(limit + 1)
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}", remedy=f"name {what}") from error
+    if len(data) > limit:
+        raise UsageError(f"{path}: larger than {limit} bytes", remedy=f"name {what}")
+    return data

@@ -9,7 +9,15 @@ from typing import Annotated, Any
 
 import typer
 
-from acceptd.cli.common import EXIT_AUDIT, JsonOption, StateOption, chosen_state, console, progress_console
+from acceptd.cli.common import (
+    EXIT_AUDIT,
+    JsonOption,
+    StateOption,
+    chosen_state,
+    console,
+    progress_console,
+    read_limited,
+)
 from acceptd.config import load_settings, policies_directory, require_state
 from acceptd.errors import AnchorError, ConfigError, LedgerError, StateError, UsageError
 from acceptd.policy.load import load_reviewers
@@ -52,7 +60,10 @@ def verify(
     """
     paths = require_state(chosen_state(state))
     keys = Keyring.load(keyring) if keyring is not None else None
-    kept = [audit.Kept(str(path), _read_note(path)) for path in checkpoints or ()]
+    kept = [
+        audit.Kept(str(path), read_limited(path, anchors.MAX_NOTE, "a signed checkpoint"))
+        for path in checkpoints or ()
+    ]
     with progress_console().status("verifying the ledger") as status:
         kept, unreachable = _from_anchor(paths.state, kept)
         found = audit.examine(paths.state, keys, kept)
@@ -75,14 +86,6 @@ def verify(
             text = "no checkpoint from outside was compared: a cut log or a restored backup would not show"
             typer.echo(text, err=True)
     raise typer.Exit(EXIT_AUDIT if differences else 0)
-
-
-def _read_note(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            return file.read(anchors.MAX_NOTE + 1)
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}", remedy="name a file with a signed checkpoint") from error
 
 
 def _from_anchor(state: Path, kept: list[audit.Kept]) -> tuple[list[audit.Kept], list[audit.Difference]]:

@@ -13,7 +13,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from acceptd.cli.common import JsonOption, StateOption, chosen_state, console
+from acceptd.cli.common import JsonOption, StateOption, chosen_state, console, read_limited
 from acceptd.cli.sealing import sealing
 from acceptd.config import load_settings, policies_directory, require_state
 from acceptd.errors import MalformedError, UsageError
@@ -242,7 +242,7 @@ def sign(
     output: Annotated[Path, typer.Option("--output", "-o", help="Where the signed decision goes.")],
 ) -> None:
     """Sign a prepared decision on your own machine; needs no state."""
-    payload = _read(path)
+    payload = read_limited(path, MAX_FILE, "a prepared decision")
     said = decisions.read(payload)
     output.write_text(json.dumps(decisions.sign(payload, own.load(key))) + "\n", encoding="ascii")
     out = console()
@@ -254,7 +254,7 @@ def sign(
 def record(path: Annotated[Path, typer.Argument(help="A signed decision.")], state: StateOption = None) -> None:
     """Put a signed decision on record, and carry it out where that is enough."""
     try:
-        envelope = json.loads(_read(path))
+        envelope = json.loads(read_limited(path, MAX_FILE, "a signed decision"))
     except (ValueError, RecursionError) as error:
         raise MalformedError(f"{path}: no signed decision") from error
     with _office(state) as office:
@@ -335,14 +335,3 @@ def _verdict(desk: Desk, wanted: str) -> Entry:
     if len(rows) != 1:
         raise UsageError(f"{len(rows)} submissions begin with {wanted!r}", remedy="see `acceptd review list`")
     return desk.verdict(rows[0])
-
-
-def _read(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            data = file.read(MAX_FILE + 1)
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}", remedy="name the file") from error
-    if len(data) > MAX_FILE:
-        raise UsageError(f"{path}: larger than {MAX_FILE} bytes", remedy="name a decision")
-    return data

@@ -10,8 +10,8 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from acceptd.cli.common import EXIT_AUDIT, JsonOption, console
-from acceptd.errors import LoaderError, UsageError
+from acceptd.cli.common import EXIT_AUDIT, JsonOption, console, read_limited
+from acceptd.errors import LoaderError
 from acceptd.record import attest
 from acceptd.record.keys import Keyring
 from acceptd.release import trust
@@ -38,7 +38,7 @@ def verify(
     """Verify a signed file of acceptd with public keys alone. Exit 5 where it does not hold."""
     keyring = Keyring.load(key)
     try:
-        shown = _shown(_read(path), keyring)
+        shown = _shown(read_limited(path, MAX_FILE, "a signed file of acceptd"), keyring)
         if digest and digest != shown["bundle_digest"]:
             raise LoaderError(f"it is about the bundle {shown['bundle_digest']}, not {digest}")
     except LoaderError as error:
@@ -91,14 +91,3 @@ def _verdict(statement: dict[str, Any]) -> dict[str, Any]:
         if isinstance(one, dict)
     ]
     return {"kind": "verdict", **{key: predicate.get(key) for key in keys}, "subjects": subjects}
-
-
-def _read(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            data = file.read(MAX_FILE + 1)
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}", remedy="name a signed file") from error
-    if len(data) > MAX_FILE:
-        raise UsageError(f"{path}: larger than {MAX_FILE} bytes", remedy="name a signed file of acceptd")
-    return data

@@ -50,7 +50,7 @@ class Rows:
     """Base of measures over rows along the last axis; a scalar is one row of one element.
 
     A subclass has :meth:`whole` for many rows at once, and :meth:`part` with :meth:`close` for a row that is
-    wider than a chunk.
+    wider than a chunk; or :meth:`add` of its own, which takes elements as they come and needs none of the three.
     """
 
     def __init__(self) -> None:
