@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from acceptd.errors import StateError
 from acceptd.record import attest, audit, checkpoint, merkle
 from acceptd.record.audit import verify
+from acceptd.record.auditing import report
 from acceptd.record.canonical import canonical, digest
 from acceptd.record.database import FILE_NAME
 from acceptd.record.keys import Keyring, Signer, create_keys, load_keyring, load_signer
@@ -395,7 +396,7 @@ def test_a_damaged_file_is_a_difference_and_a_missing_one_an_error(state: Path) 
 
 
 def test_the_number_of_differences_is_capped(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(audit, "MAX_DIFFERENCES", 3)
+    monkeypatch.setattr(report, "MAX_DIFFERENCES", 3)
     edit(state, "UPDATE entries SET leaf_hash = zeroblob(32)")
     differences = verify(state)
     assert len(differences) == 4
