@@ -34,6 +34,7 @@ from acceptd.record.entry import moment_of
 from acceptd.record.keys import load_signer
 from acceptd.record.leases import Leases
 from acceptd.record.log import Ledger
+from acceptd.record.migrate import migrate
 from acceptd.record.notary import Notary
 from acceptd.record.queue import Queue
 from acceptd.release import channel
@@ -155,6 +156,8 @@ class Daemon:
     def _open(self, stack: ExitStack) -> _Rooms:
         descriptor = acquire(self.paths.lock)
         stack.callback(os.close, descriptor)
+        if done := migrate(self.paths.state):
+            log.info("migrated", version=done.after, before=done.before, backup=str(done.backup))
         ledger = stack.enter_context(Ledger.open(self.paths.state, create=False))
         keys = ReleaseKeys.load(self.paths.state)
         capacity = machine(self.settings)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,14 +20,17 @@ from acceptd.cli.common import (
     read_limited,
 )
 from acceptd.config import load_settings, policies_directory, require_state
+from acceptd.daemon_lock import acquire
 from acceptd.errors import AnchorError, ConfigError, LedgerError, StateError, UsageError
 from acceptd.policy.load import load_reviewers
 from acceptd.policy.policy import Policy
 from acceptd.record import anchor as anchors
 from acceptd.record import audit, checkpoint
+from acceptd.record import migrate as migrations
 from acceptd.record.entry import Filter
 from acceptd.record.keys import Keyring, load_keyring
 from acceptd.record.log import Ledger
+from acceptd.record.tables import SCHEMA_VERSION
 from acceptd.release import audit as release_audit
 from acceptd.release.signers import Auditor
 from acceptd.report.escape import line
@@ -171,6 +175,26 @@ def rebuild(state: StateOption = None) -> None:
         ledger.rebuild()
         size = ledger.tree().size
     console().print(f"ledger: projections made anew from {size} entries", markup=False)
+
+
+@app.command("migrate")
+def migrate(state: StateOption = None) -> None:
+    """Bring an older database to this version's schema, after a backup. `acceptd daemon` does it at its start.
+
+    Entries, tree and evidence stay as they are, byte for byte; else nothing is changed.
+    """
+    paths = require_state(chosen_state(state))
+    descriptor = acquire(paths.lock)
+    try:
+        with progress_console().status("migrating the ledger"):
+            done = migrations.migrate(paths.state)
+    finally:
+        os.close(descriptor)
+    if done is None:
+        text = f"ledger: at schema version {SCHEMA_VERSION}, which is this acceptd's"
+    else:
+        text = f"ledger: schema version {done.before} is now {done.after}; as it was, it lies in {done.backup}"
+    console().print(text, markup=False, soft_wrap=True)
 
 
 @app.command("show")

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from sqlalchemy import Connection, Engine, create_engine, event, insert, select
+from sqlalchemy import Connection, Engine, create_engine, event, insert, select, text
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import QueuePool
@@ -29,6 +29,7 @@ from acceptd.record import reserve, tables
 FILE_NAME: Final = "ledger.sqlite3"
 _BEGIN: Final = "acceptd_begin"
 _SYNCHRONOUS: Final = "acceptd_synchronous"
+_STAMPED: Final = text("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'alembic_version'")
 
 
 class Database:
@@ -106,6 +107,8 @@ def create_database(path: Path, about: dict[str, str], first_entry: dict[str, An
                 connection.execute(
                     insert(tables.meta), [{"key": key, "value": value} for key, value in rows.items()]
                 )
+                revision = {"version_num": tables.revision_of(tables.SCHEMA_VERSION)}
+                connection.execute(insert(tables.alembic_version), revision)
                 connection.execute(insert(tables.entries), first_entry)
         finally:
             engine.dispose()
@@ -144,26 +147,67 @@ def check_file(path: Path) -> None:
 
 
 def read_meta(database: Database) -> dict[str, str]:
-    """Return the rows of ``meta``; raise StateError for a stranger's database or a newer schema."""
+    """Return the rows of ``meta``; raise StateError for a stranger's database, a newer schema or an older one."""
     try:
         with database.read() as connection:
-            rows = {row.key: row.value for row in connection.execute(select(tables.meta))}
+            rows, version = read_version(database.path, connection)
     except LedgerError as error:
         raise StateError(
             f"{database.path}: not a ledger of acceptd ({error})",
             remedy="`acceptd ledger verify` says what is damaged; restore it from a backup",
         ) from error
-    version = rows.get("schema_version", "")
-    if not version.isascii() or not version.isdecimal():
-        raise StateError(f"{database.path}: not a ledger of acceptd: it has no schema version")
-    if int(version) > tables.SCHEMA_VERSION:
+    refuse_newer(database.path, version)
+    if version < tables.SCHEMA_VERSION:
         raise StateError(
-            f"{database.path}: schema version {version} is newer than this acceptd's {tables.SCHEMA_VERSION}",
+            f"{database.path}: schema version {version} is older than this acceptd's {tables.SCHEMA_VERSION}",
+            remedy="run `acceptd ledger migrate`, or start `acceptd daemon`: both make a backup first",
+        )
+    return rows
+
+
+def read_version(path: Path, connection: Connection) -> tuple[dict[str, str], int]:
+    """Return the rows of ``meta`` and the schema version; raise StateError where its two places disagree.
+
+    A database from before alembic has no revision, and version 1.
+    """
+    rows = {row.key: row.value for row in connection.execute(select(tables.meta))}
+    said = rows.get("schema_version", "")
+    if not isinstance(said, str) or not said.isascii() or not said.isdecimal() or len(said) > 4:
+        raise StateError(f"{path}: not a ledger of acceptd: it has no schema version")
+    version = int(said)
+    if is_stamped(connection) or version > 1:
+        try:
+            stamps = list(connection.execute(select(tables.alembic_version.c.version_num)).scalars())
+        except DBAPIError:
+            stamps = []
+        if stamps != [tables.revision_of(version)]:
+            # Of a newer database another acceptd may know better, and its line says more.
+            refuse_newer(path, version)
+            raise StateError(
+                f"{path}: `meta` says schema version {version}, `alembic_version` {stamps!r:.80}",
+                remedy="one of them was changed by hand: restore the database from a backup",
+            )
+    return rows, version
+
+
+def is_stamped(connection: Connection) -> bool:
+    """Say whether the database has alembic's table."""
+    return connection.execute(_STAMPED).first() is not None
+
+
+def stamp(connection: Connection, version: int) -> None:
+    """Write alembic's table with the revision of ``version``, inside a write transaction."""
+    tables.alembic_version.create(connection, checkfirst=False)
+    connection.execute(insert(tables.alembic_version), {"version_num": tables.revision_of(version)})
+
+
+def refuse_newer(path: Path, version: int) -> None:
+    """Raise StateError where a schema version is above ours."""
+    if version > tables.SCHEMA_VERSION:
+        raise StateError(
+            f"{path}: schema version {version} is newer than this acceptd's {tables.SCHEMA_VERSION}",
             remedy="use the acceptd that wrote it, or a later one",
         )
-    if int(version) < tables.SCHEMA_VERSION:
-        raise StateError(f"{database.path}: schema version {version} is older and has no migration")
-    return rows
 
 
 @contextlib.contextmanager
@@ -172,12 +216,12 @@ def translated(path: Path) -> Iterator[None]:
     try:
         yield
     except DBAPIError as error:
-        text = str(error.orig)
-        if "unique_key" in text:
+        said = str(error.orig)
+        if "unique_key" in said:
             raise DuplicateEntryError(f"{path}: the ledger has this entry already") from error
-        if "locked" in text or "busy" in text:
+        if "locked" in said or "busy" in said:
             raise LedgerError(f"{path}: another process kept it busy for too long") from error
-        raise LedgerError(f"{path}: {text}") from error
+        raise LedgerError(f"{path}: {said}") from error
     except UnicodeEncodeError as error:  # a lone surrogate, as in a file name that is no UTF-8
         raise LedgerError(f"{path}: text that is not valid Unicode") from error
     except (SQLAlchemyError, sqlite3.Error) as error:

@@ -19,6 +19,7 @@ from sqlalchemy import (
     Integer,
     LargeBinary,
     MetaData,
+    PrimaryKeyConstraint,
     String,
     Table,
     Text,
@@ -26,7 +27,13 @@ from sqlalchemy import (
 )
 
 SCHEMA_VERSION: Final = 1
-"""Raised with each change of the tables; a database with a higher number is refused."""
+"""Raised with each change of the tables, which needs a revision in ``migrations``; a higher number is refused."""
+
+
+def revision_of(version: int) -> str:
+    """Return the id of the revision that makes a schema version: four digits."""
+    return f"{version:04d}"
+
 
 STATES: Final = ("claimed", "sealed", "examined", "judged", "promoted", "done", "quarantined")
 """States of a submission, in order; the last two are final."""
@@ -40,6 +47,14 @@ meta: Final = Table(
     metadata,
     Column("key", String, primary_key=True),
     Column("value", Text, nullable=False),
+)
+
+alembic_version: Final = Table(
+    "alembic_version",
+    metadata,
+    # The revision that the schema is at, as alembic keeps it. Databases from before it have no such table.
+    Column("version_num", String(32), nullable=False),
+    PrimaryKeyConstraint("version_num", name="alembic_version_pkc"),
 )
 
 entries: Final = Table(

@@ -1,4 +1,4 @@
-"""What importing the record pulls in: never numpy or onnx; for a loader's part not even SQLAlchemy."""
+"""What importing the record pulls in: no numpy, no onnx, no alembic yet; for a loader not even SQLAlchemy."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ pytestmark = pytest.mark.unit
 ALL = (
     "attest",
     "audit",
+    "backup",
     "canonical",
     "checkpoint",
     "database",
@@ -20,6 +21,7 @@ ALL = (
     "keys",
     "log",
     "merkle",
+    "migrate",
     "projections",
     "queue",
     "tables",
@@ -37,7 +39,7 @@ def loaded(modules: tuple[str, ...]) -> set[str]:
 def test_the_record_imports_no_numpy_and_nothing_of_onnx() -> None:
     names = loaded(ALL)
     assert "sqlalchemy" in names
-    assert not names & {"numpy", "onnx", "onnxruntime", "google", "sandbox"}
+    assert not names & {"numpy", "onnx", "onnxruntime", "google", "sandbox", "alembic", "mako"}
 
 
 def test_what_a_loader_needs_imports_no_database() -> None:
