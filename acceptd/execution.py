@@ -14,6 +14,7 @@ from acceptd.cell.limits import JobLimits, job_limits
 from acceptd.evidence import Facts, JobRecord, Prior, Sealed, Variant, Vectors
 from acceptd.judge import inventory, performance, slower
 from acceptd.judge.beside import beside, wanted
+from acceptd.judge.second import Second, second
 from acceptd.measuring import profiling_order, timing_order
 from acceptd.oracle import Oracle
 from acceptd.ordering import RunJob, Shelf
@@ -98,8 +99,11 @@ class Execution:
             if variant == "":
                 spec = base | {"optimised": True, "repeats": 2, "probes": probes} | self._timing()
             else:
-                relations = self._relations(limits) if probes else None
+                weights = sum(sizes[path] for path in {model.file, *external})
+                plan = self._second(weights, quantised=base["quantised"])
+                relations = self._relations(limits, plan) if probes else None
                 spec = base | {"optimised": False, "repeats": 1, "probes": False, "relations": relations}
+                spec |= {"packed": plan.packed}
             calls.append(partial(self._probed, order, spec))
         calls += self.oracle.calls(model, sources.facts, files, base, golden.blob, outputs)
         mapped = limits.inner.mapped_bytes
@@ -182,13 +186,18 @@ class Execution:
             older = replace(released, outputs=orders("profiled-prior").outputs)(spec, "profiled-prior")
             return [*older, self._profiled(orders, spec, profiling)]
 
-    def _relations(self, limits: JobLimits) -> dict[str, Any] | None:
+    def _second(self, weights: int, *, quantised: bool) -> Second:
+        budget, entries = self.rules.policy.probes.packed_bytes, self.rules.profile.session_entries
+        return second(weights, budget, quantised=quantised, entries=entries)
+
+    def _relations(self, limits: JobLimits, plan: Second) -> dict[str, Any] | None:
         """Return what the second process may use to hold calls against each other; None where it shall not."""
         probes = self.rules.policy.probes
         if not probes.relations:
             return None
         threads, memory = limits.inner.threads, limits.inner.memory_bytes
-        return {"seconds": probes.relations_seconds, "threads": threads, "memory_bytes": memory}
+        room = {"seconds": probes.relations_seconds, "threads": threads, "memory_bytes": memory}
+        return room | {"sessions": plan.sessions}
 
     def _alternate(
         self, released: PriorRun, order: _Order, base: dict[str, Any], outputs: Blob

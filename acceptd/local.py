@@ -50,11 +50,13 @@ def bench(rules: Rules, *, cores: int, suite: bool, workers: int = 0) -> Iterato
     """Yield a place to judge in; it is removed at the end. An exception kills the jobs that still run.
 
     ``workers`` bundles are judged side by side at most; 0: one for each core. Whoever checks is alone
-    with the machine: memory is no bound here, and a profile with more threads than cores runs all the same.
+    with the machine: what all bundles need is no bound here, all the memory that there is bounds what further jobs
+    run beside a bundle's first, and a profile with more threads than cores runs all the same.
     """
     share = need(rules)
     widest = max(cores, share.cores)
-    admission = Admission(Share(widest, widest * share.memory), limit=sys.maxsize)
+    memory = max(widest * share.memory, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    admission = Admission(Share(widest, memory), limit=sys.maxsize)
     with tempfile.TemporaryDirectory(prefix="acceptd-check-") as name:
         home = Path(name)
         sealed, temporary = home / "sealed", home / "tmp"

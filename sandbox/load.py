@@ -174,10 +174,13 @@ def cpu_allocator(load: Load) -> str:
 def options(load: Load) -> str:
     """Step 8: threads, optimisation level, session entries, custom-operator libraries of the profile."""
     load.entries = session.session_entries(load.profile, load.providers)
+    if not load.spec.get("packed", True):
+        load.entries |= session.UNPACKED
     optimised = bool(load.spec.get("optimised", True))
     session.apply_options(load.options, load.profile, load.entries, optimised=optimised)
     libraries = session.register_operators(load.options, load.profile)
     note = "optimised" if optimised else "ORT_DISABLE_ALL"
+    note += "" if load.spec.get("packed", True) else ", weights left where they lie"
     return f"{note}, {libraries} custom-operator libraries" if libraries else note
 
 

@@ -12,6 +12,10 @@ session alive at a time, since each maps the weights anew:
 - 2 and 4 calls at once on one session (``meta:concurrent-2``, ``-4``), against the same calls one after the
   other (``meta:single``, or ``meta:calls`` where rows are no calls of their own).
 
+Where weights are many, the order bounds the sessions, or has them leave weights where they lie (``packed``): then
+they are not the first process's, and no case of theirs stands for it (``meta:base`` in place of ``meta:draws`` and
+``meta:golden``).
+
 Outputs go to the blob; the trusted comparer holds them against each other. Where several calls make one case, each
 output is the sequence of theirs. Everything is bound by seconds of wall clock; what did not fit is told.
 """
@@ -48,6 +52,9 @@ SIZE_ELEMENTS: Final = 1 << 18
 """Elements of all inputs of the largest batch that is tried."""
 NO_THREAD: Final = "can't start new thread"
 """What Python says when the limits leave no room for one."""
+SESSIONS: Final = "sessions"
+BYTES: Final = "probes.packed_bytes"
+"""Why something is left out for the bytes of weights it would rearrange."""
 _ODD: Final = (7, 5, 3)
 _SHARE: Final = 0.8
 """Calls at once may be expected to take this share of the memory limit."""
@@ -96,6 +103,8 @@ def relate(runner: Runner, load: Load, channel: Channel, baseline: int) -> None:
         told.leave_out("relations", 1, "no input can be made of what is declared and no golden feeds all inputs")
     elif slowest > seconds:
         told.leave_out("relations", 1, f"loading the model or its first inference takes {slowest:.1f} s")
+    elif not load.spec["relations"]["sessions"]:
+        told.leave_out("relations", 1, BYTES)
     else:
         if base.kind == "draws":
             runner.probe(base.probes[0])
@@ -162,7 +171,11 @@ class _Relations:
             return
         if sizes:
             self._sequence(used, sizes)
-        self._tell(used, f"meta:{self.base.kind}", self.base.probes[0].feeds, self.base.rows)
+        packed = bool(self.load.spec.get("packed", True))
+        if not packed:
+            self.told.leave_out("a fresh process", 1, BYTES)
+        name = self.base.kind if packed else "base"
+        self._tell(used, f"meta:{name}", self.base.probes[0].feeds, self.base.rows)
         self._calls(used)
         used.release()
         self._threads()
@@ -173,9 +186,12 @@ class _Relations:
                 fresh.release()
 
     def _open(self, what: str, threads: int = 0) -> Runner | None:
-        """Return a runner on a new session, or None where time or memory do not allow it."""
-        if self.budget.left() < self.open_s:
-            self.told.leave_out(what, 1, "time")
+        """Return a runner on a new session, or None where time, memory or bytes of weights do not allow it."""
+        reason = "time" if self.budget.left() < self.open_s else ""
+        if not reason and self.told.counts.get(SESSIONS, 0) >= int(self.load.spec["relations"]["sessions"]):
+            reason = BYTES
+        if reason:
+            self.told.leave_out(what, 1, reason)
             return None
         began = time.monotonic()
         try:
@@ -187,7 +203,7 @@ class _Relations:
                 self.runner.failed(f"meta:{what}", error.message)
             return None
         self.open_s = max(self.open_s, time.monotonic() - began)
-        self.told.count("sessions")
+        self.told.count(SESSIONS)
         return self.runner.on(made)
 
     def _sizes(self) -> dict[str, int]:

@@ -38,6 +38,8 @@ LEVELS: Final = {
 }
 FIXED_ENTRIES: Final = entries_table.FIXED
 ALLOWED_ENTRIES: Final = entries_table.ALLOWED
+UNPACKED: Final = {"session.disable_prepacking": "1"}
+"""Weights stay where they lie and are not rearranged for the kernels: a session of any size is made at once."""
 
 _MEMORY: Final = re.compile(
     r"bad_alloc|failed to allocate memory|bad allocation|cannot allocate memory|out of memory"

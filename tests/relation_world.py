@@ -23,7 +23,7 @@ from sandbox import run
 from sandbox.tensors import BlobWriter, tensor_of
 from tests.run_world import Recorder, blob, model_bytes, spec_of, tensor_info
 
-ROOMY = {"seconds": 600.0, "threads": 8, "memory_bytes": 2 << 30}
+ROOMY = {"seconds": 600.0, "threads": 8, "memory_bytes": 2 << 30, "sessions": 4}
 Array = np.ndarray[Any, Any]
 
 
@@ -69,6 +69,7 @@ def related(
     facts: Facts | None = None,
     rows_interact: bool = False,
     room: dict[str, Any] | None = None,
+    packed: bool = True,
     **changes: Any,
 ) -> Related:
     """Run a model as its profile says and in the second process, and judge the relations."""
@@ -100,7 +101,8 @@ def related(
             optimised=optimised,
             sets=[{"name": "golden", "inputs": named}],
             probes="inside",
-            relations=None if optimised else (ROOMY if room is None else room),
+            relations=None if optimised else ROOMY | (room or {}),
+            packed=optimised or packed,
             **changes,
         )
         run.body({"kind": "run", "spec": order}, channel, {"inputs": fed, "outputs": given})

@@ -72,6 +72,7 @@ class Relations:
             if name in told:
                 base = told[name]
                 yield from self._whole(name, "fresh", main.get(origin, {}), base)
+        base = base or told.get("meta:base", {})  # in sessions of another kind than the main run's
         yield from self._whole("meta:threads", "threads", base, told.get("meta:threads", {}))
         for first, second in (
             ("meta:min", "meta:min-again"),

@@ -20,9 +20,9 @@ _MORE_IS_STRICTER: Final = frozenset(
     {
         "required_walls", "vectors.required", "vectors.separate", "operators.denied", "opsets.ir_min",
         "opsets.min", "probes.enabled", "probes.unoptimised", "probes.draws", "probes.near_ties", "probes.seconds",
-        "probes.relations", "probes.relations_seconds", "probes.max_elements", "approvals.required",
-        "approvals.attestations",
-        "export.required", "regression.enabled", "regression.required",
+        "probes.relations", "probes.relations_seconds", "probes.packed_bytes", "probes.max_elements",
+        "approvals.required", "approvals.attestations", "export.required", "regression.enabled",
+        "regression.required",
         "regression.class_agreement", "regression.within", "regression.quantized.class_agreement",
         "regression.quantized.within", "regression.quantized.profiled",
         "reference.enabled", "reference.required", "reference.draws",

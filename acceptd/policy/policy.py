@@ -164,6 +164,8 @@ class ProbesTable(Table):
     relations_seconds: ProbeSeconds = 1.0
     unoptimised: bool = True
     """Whether a second, fresh process runs the goldens without graph optimisation."""
+    packed_bytes: Number = 256 << 20
+    """Bytes of weights that all sessions of the second process together may rearrange for their kernels."""
 
 
 class ContractsTable(Table):

@@ -103,17 +103,14 @@ def candidates(data: Bytes, index: Any, hit: Any) -> list[int]:
         part = pairs[start : start + BLOCK]
         count = len(part)
         np.copyto(index[:count], part)
-        if count % 8:
-            hit[count : count + 8 - count % 8] = False
         _PAIRS.take(index[:count], out=hit[:count], mode="clip")
-        words = hit[: (count + 7) // 8 * 8]
-        rows = np.flatnonzero(words.view(np.uint64))
-        if len(rows):
-            row, column = np.nonzero(words.reshape(-1, 8)[rows])
-            found.append((rows[row] * 8 + column + start) * 2)
+        places = np.flatnonzero(hit[:count])
+        places += start
+        found.append(places)
     if not found:
         return []
     places = np.concatenate(found)
+    places *= 2
     places = np.concatenate((places, places - 1))
     places = places[(places >= 0) & (places + 4 <= len(data))]
     for table, begin in ((_FIRST, 0), (_LAST, 2)):

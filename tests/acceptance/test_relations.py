@@ -57,6 +57,49 @@ def test_too_few_threads_leave_calls_at_once_out_and_say_so(place: Desk, tmp_pat
     assert [part["what"] for part in told(report, "relations")["left_out"]] == ["meta:concurrent-4"]
 
 
+def test_beyond_the_bytes_of_weights_the_second_process_packs_nothing_and_says_what_it_left_out(
+    place: Desk, tmp_path: Path
+) -> None:
+    """A model of one byte too many, and a quantised one, whose kernels would be others: fewer sessions."""
+    classifier.write_bundle(tmp_path / "good")
+    report = place.check(tmp_path / "good", "probes.packed_bytes=1", *PATIENT)
+    assert (report["verdict"], codes(report, "reject", "hold", "warn")) == ("accepted", set())
+    left = [(part["what"], part["reason"]) for part in told(report, "relations")["left_out"]]
+    assert left == [("a fresh process", "probes.packed_bytes")]
+    kinds = {row["against"] for row in report["parity"]}
+    assert {"row", "order", "batch", "threads", "concurrent"} <= kinds
+    assert "fresh" not in kinds
+    few = place.check(quantised(tmp_path / "int8"), "probes.packed_bytes=1", *PATIENT)
+    assert few["verdict"] == "accepted", few["reason"]
+    left = [(part["what"], part["reason"]) for part in told(few, "relations")["left_out"]]
+    assert left == [("relations", "probes.packed_bytes")]
+    (finding,) = [one for one in few["findings"] if one["message"] == "not tried: relations (probes.packed_bytes)"]
+    assert (finding["code"], finding["severity"]) == ("behaviour/probes-left-out", "info")
+
+
+def quantised(path: Path) -> Path:
+    """Three numbers through eight bits and back."""
+    raw = build(
+        [
+            node("QuantizeLinear", ["x", "scale", "zero"], ["q"]),
+            node("DequantizeLinear", ["q", "scale", "zero"], ["y"]),
+        ],
+        {"x": (FLOAT, ["batch", 3])},
+        {"y": (FLOAT, ["batch", 3])},
+        {"scale": np.array(0.0078125, np.float32), "zero": np.array(0, np.int8)},
+    )
+    rows = np.array([[0.5, -0.5, 0.25]], np.float32)
+    value = {"dtype": "float32", "shape": ["batch", 3]}
+    return write_model(
+        path,
+        raw,
+        [({"x": rows}, {"y": rows})],
+        dims=BATCH,
+        inputs=[{"name": "x", **value, "range": [-1.0, 1.0]}],
+        outputs=[{"name": "y", **value}],
+    )
+
+
 def softmax_over_the_batch(path: Path, **table: Any) -> Path:
     rows = np.array([[0.5, -0.5, 0.25]], np.float32)
     raw = build(

@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 from acceptd.evidence import Quantisation
 from acceptd.judge import relations
 from acceptd.policy.policy import Policy
-from sandbox import metamorphic, probing
+from sandbox import metamorphic, probing, session
 from tests import judge_world
 from tests.relation_world import Related, graph, node, related
 from tests.run_world import BIAS, WEIGHT, model_bytes, tensor_info
@@ -174,14 +174,49 @@ def test_without_a_range_the_golden_takes_the_place_of_draws(tmp_path: Path) -> 
         ({"seconds": 0.0, "threads": 8, "memory_bytes": 2 << 30}, "loading the model or its first inference"),
         ({"seconds": 600.0, "threads": 3, "memory_bytes": 2 << 30}, "meta:concurrent-4 (limits.threads)"),
         ({"seconds": 600.0, "threads": 8, "memory_bytes": 1}, "meta:concurrent-2 (memory)"),
+        ({"sessions": 0}, "not tried: relations (probes.packed_bytes)"),
+        ({"sessions": 1}, "a session with other threads (probes.packed_bytes); a fresh session for max (probes."),
     ],
-    ids=["time", "threads", "memory"],
+    ids=["time", "threads", "memory", "no session", "one session"],
 )
 def test_what_did_not_fit_is_told(tmp_path: Path, room: dict[str, Any], what: str) -> None:
     found = related(tmp_path, graph(ROWS_APART), kind="probabilities", room=room)
     (finding,) = found.findings
     assert (finding.code, finding.severity) == ("behaviour/probes-left-out", "info")
     assert what in finding.message
+
+
+def test_where_weights_stay_where_they_lie_only_the_two_processes_are_not_compared(tmp_path: Path) -> None:
+    found = related(tmp_path, graph(ROWS_APART), kind="probabilities", packed=False)
+    assert against(found) == {"row", "order", "batch", "threads", "concurrent", "unoptimised", "repeat"}
+    assert all(row.comparable and row.n for row in found.rows)
+    (finding,) = found.findings
+    assert finding.message == "not tried: a fresh process (probes.packed_bytes)"
+    golden = related(tmp_path, graph(ROWS_APART), kind="probabilities", limits=None, packed=False)
+    assert "fresh" not in against(golden)
+
+
+@pytest.mark.parametrize(("op", "code"), [("Softmax", "row"), ("CumSum", "order")])
+def test_many_weights_hide_no_row_that_depends_on_others(tmp_path: Path, op: str, code: str) -> None:
+    axis = node("Constant", [], ["axis"], value=numpy_helper.from_array(np.array(0)))
+    nodes = [node("Softmax", ["x"], ["y"], axis=0)] if op == "Softmax" else [axis, node(op, ["x", "axis"], ["y"])]
+    assert related(tmp_path, graph(nodes), packed=False).codes[f"behaviour/{code}-dependence"] == "hold"
+
+
+def test_the_second_process_packs_no_weights_where_it_is_told_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entries: list[dict[str, str]] = []
+    apply = session.apply_options
+
+    def noted(options: Any, profile: dict[str, Any], given: dict[str, str], *, optimised: bool) -> None:
+        entries.append(dict(given))
+        apply(options, profile, given, optimised=optimised)
+
+    monkeypatch.setattr(session, "apply_options", noted)
+    related(tmp_path, graph(ROWS_APART), packed=False)
+    assert len(entries) == 6  # both processes' own, and four of the relations
+    assert [one.get("session.disable_prepacking") for one in entries] == [None, "1", "1", "1", "1", "1"]
 
 
 def test_no_time_for_draws_is_told_and_bounds_are_probed_all_the_same(tmp_path: Path) -> None:

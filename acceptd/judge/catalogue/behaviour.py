@@ -73,7 +73,9 @@ TABLE: Final[Table] = {
     "behaviour/probes-left-out": Code(
         "info",
         "team",
-        "Some probes or relations were not tried: time, memory, threads or declarations did not allow them.",
-        "Operator: raise probes.seconds or probes.relations_seconds; team: declare ranges and dims.",
+        "Some probes or relations were not tried: time, memory, threads, bytes of weights or declarations did not "
+        "allow them.",
+        "Operator: raise probes.seconds, probes.relations_seconds or probes.packed_bytes; team: declare ranges "
+        "and dims.",
     ),
 }
