@@ -8,13 +8,21 @@ it, and makes what was read countable (``rchar`` of /proc/PID/io).
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from sandbox.messages import RefusedError
 
 CHUNK: Final = 1 << 20
+AHEAD: Final = 3
+"""Blocks in which a large file is searched at once, while the next one is read."""
+LARGE: Final = 32 << 20
+"""Files from this size on are searched in threads of their own: numpy releases the interpreter's lock."""
+SEARCHERS: Final = 2
 ELEMENT: Final = 16
 """Pieces of a span are cut at multiples of so many bytes: of every element that ONNX knows."""
 
@@ -87,6 +95,16 @@ class Watcher(Protocol):
         """There are no more bytes."""
 
 
+class Searcher(Watcher, Protocol):
+    """A watcher whose work lies in a search that needs one block alone."""
+
+    def search(self, block: memoryview) -> Any:
+        """Return what is found in a block, in any thread, and change nothing."""
+
+    def found(self, at: int, block: memoryview, found: Any) -> None:
+        """Take the next block as ``feed`` does, and what its search gave."""
+
+
 @dataclass(frozen=True, slots=True)
 class Span:
     """Bytes ``start`` to ``stop`` of a file (the values of one tensor) and who wants them.
@@ -100,36 +118,88 @@ class Span:
     watcher: Watcher
 
 
-def read(source: Source, watchers: Sequence[Watcher], spans: Sequence[Span] = ()) -> int:
+def read(
+    source: Source, watchers: Sequence[Watcher], spans: Sequence[Span] = (), searcher: Searcher | None = None
+) -> int:
     """Feed all bytes of ``source`` to ``watchers``, and the spans' to theirs; return how many there were.
 
-    Spans must not overlap (:func:`disjoint`), so that the work is bounded by the file. Raises
-    ValueError when they do, RefusedError when the file is shorter than it was.
+    Spans must not overlap (:func:`disjoint`), so that the work is bounded by the file. ``searcher`` is a watcher
+    too: in a large file its searches run beside the rest, and it takes what they found in the blocks' order.
+    Raises ValueError when spans overlap, RefusedError when the file is shorter than it was.
     """
     ordered = sorted(spans, key=lambda span: (span.start, span.stop))
     if not disjoint([(span.start, span.stop) for span in ordered]):
         raise ValueError("spans overlap")
     feeds = [_SpanFeed(span) for span in ordered]
     size = source.size
-    buffer = memoryview(bytearray(min(CHUNK, max(size, 1))))
     at = first = 0
-    while at < size:
-        got = source.into(buffer[: min(len(buffer), size - at)], at)
-        if not got:
-            raise RefusedError("external-data/out-of-range", "file", f"ends at byte {at}, {size} were sealed")
-        block = buffer[:got]
-        for watcher in watchers:
-            watcher.feed(at, block)
-        for index in range(first, len(feeds)):
-            if feeds[index].span.start >= at + got:
-                break
-            feeds[index].feed(at, block)
-            if feeds[index].span.stop <= at + got:
-                first = index + 1
-        at += got
-    for watcher in (*watchers, *(feed.span.watcher for feed in feeds)):
+    with _searching(searcher, size) as search:
+        buffers = [memoryview(bytearray(min(CHUNK, max(size, 1)))) for _ in range(search.blocks)]
+        turn = 0
+        while at < size:
+            buffer = buffers[turn]
+            turn = (turn + 1) % len(buffers)
+            got = source.into(buffer[: min(len(buffer), size - at)], at)
+            if not got:
+                raise RefusedError("external-data/out-of-range", "file", f"ends at byte {at}, {size} were sealed")
+            block = buffer[:got]
+            search.begin(at, block)
+            for watcher in watchers:
+                watcher.feed(at, block)
+            for index in range(first, len(feeds)):
+                if feeds[index].span.start >= at + got:
+                    break
+                feeds[index].feed(at, block)
+                if feeds[index].span.stop <= at + got:
+                    first = index + 1
+            at += got
+            search.settle(len(buffers) - 1)  # the oldest block's buffer is the next one to be filled
+        search.settle(0)
+    ends = [*watchers, *(feed.span.watcher for feed in feeds)]
+    for watcher in [*ends, searcher] if searcher is not None else ends:
         watcher.end()
     return at
+
+
+@contextmanager
+def _searching(searcher: Searcher | None, size: int) -> Iterator[_Search]:
+    """Yield the searches of a file of ``size`` bytes, with as many threads as are to be had for a large one."""
+    with ExitStack() as stack:
+        pools: list[ThreadPoolExecutor] = []
+        for _ in range(SEARCHERS if searcher is not None and size >= LARGE else 0):
+            pool = stack.enter_context(ThreadPoolExecutor(1, thread_name_prefix="search"))
+            try:
+                pool.submit(int).result()
+            except RuntimeError:  # the limits leave no room for a thread
+                break
+            pools.append(pool)
+        yield _Search(searcher, pools)
+
+
+class _Search:
+    """Searches block after block, and hands over what they found in order."""
+
+    def __init__(self, searcher: Searcher | None, pools: Sequence[ThreadPoolExecutor]) -> None:
+        self.blocks = 1 + AHEAD if pools else 1
+        """So many blocks are alive at once."""
+        self._searcher = searcher
+        self._pools = deque(pools)
+        self._waiting: deque[tuple[int, memoryview, Future[Any]]] = deque()
+
+    def begin(self, at: int, block: memoryview) -> None:
+        if self._searcher is None:
+            return
+        if not self._pools:
+            self._searcher.found(at, block, self._searcher.search(block))
+            return
+        self._waiting.append((at, block, self._pools[0].submit(self._searcher.search, block)))
+        self._pools.rotate()
+
+    def settle(self, most: int) -> None:
+        """Hand over until no more than ``most`` blocks are waited for."""
+        while self._searcher is not None and len(self._waiting) > most:
+            at, block, found = self._waiting.popleft()
+            self._searcher.found(at, block, found.result())
 
 
 def disjoint(ranges: Sequence[tuple[int, int]]) -> bool:

@@ -91,7 +91,7 @@ def _model(source: Source, buf: Buffer, walk: wire.Walk, weights: Weights, probl
         (weights.watcher(record, text_of(record.name), record.start, stop - start), start, stop)
         for record, start, stop in values
     ]
-    content.read(source, [scanner], [Span(start, stop, who) for who, start, stop in watchers if who is not None])
+    content.read(source, [], [Span(start, stop, who) for who, start, stop in watchers if who is not None], scanner)
     for _, start, stop in values:
         if stop > start:
             scanner.begins(start)
@@ -104,9 +104,9 @@ def _external(source: Source, path: str, tensors: list[Placed], weights: Weights
     scanner = payloads.Scanner(source)
     wanted = [one for one in tensors if one.checksum]
     digest = Sha1() if wanted else None
-    watchers: list[Watcher] = [scanner, *([digest] if digest else [])]
+    watchers: list[Watcher] = [digest] if digest else []
     ordered = sorted(tensors, key=lambda one: (one.start, one.stop))
-    content.read(source, watchers, _spans(ordered, weights))
+    content.read(source, watchers, _spans(ordered, weights), scanner)
     scanner.begins(0)
     for start in dict.fromkeys(one.start for one in ordered):
         scanner.begins(start)

@@ -8,6 +8,7 @@ for evidence. The cost does not depend on the number of marks.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
@@ -92,11 +93,20 @@ for _mark in LOOKS:
     _FIRST[_mark[0] | _mark[1] << 8] = _LAST[_mark[2] | _mark[3] << 8] = True
 
 
-def candidates(data: Bytes, index: Any, hit: Any) -> list[int]:
-    """Return the offsets in ``data`` where four bytes are a mark, in order.
+class _Room(threading.local):
+    """What a thread needs to look up BLOCK pairs."""
 
-    ``index`` and ``hit`` are room for BLOCK entries, of intp and bool.
-    """
+    def __init__(self) -> None:
+        self.index = np.empty(BLOCK, np.intp)
+        self.hit = np.empty(BLOCK, np.bool_)
+
+
+_room = _Room()
+
+
+def candidates(data: Bytes) -> list[int]:
+    """Return the offsets in ``data`` where four bytes are a mark, in order. Safe from threads."""
+    index, hit = _room.index, _room.hit
     pairs = data[: len(data) & ~1].view(np.uint16)
     found = []
     for start in range(0, len(pairs), BLOCK):
@@ -134,8 +144,6 @@ class Scanner:
         self.candidates = 0
         self._source = source
         self._ignored = frozenset(ignored)
-        self._index = np.empty(BLOCK, np.intp)
-        self._hit = np.empty(BLOCK, np.bool_)
         self._tail = b""
         self._at = 0
         self._block = memoryview(b"")
@@ -155,14 +163,21 @@ class Scanner:
 
     def feed(self, at: int, block: memoryview) -> None:
         """Look through the next block."""
+        self.found(at, block, self.search(block))
+
+    def search(self, block: memoryview) -> list[int]:
+        """Return where marks begin that lie in this block as a whole. Safe from threads."""
+        return candidates(np.frombuffer(block, np.uint8))
+
+    def found(self, at: int, block: memoryview, found: list[int]) -> None:
+        """Look closely at the places that were found in the next block, and at what lies across its beginning."""
         self._at, self._block = at, block
         if self._tail:
             joint = self._tail + bytes(block[:3])
             for start in range(len(joint) - 3):
                 if joint[start : start + 4] in LOOKS:
                     self._look(at - len(self._tail) + start, LOOKS[joint[start : start + 4]])
-        data = np.frombuffer(block, np.uint8)
-        for start in candidates(data, self._index, self._hit):
+        for start in found:
             self._look(at + start, LOOKS[bytes(block[start : start + 4])])
         tail = bytes(block[-3:])
         self._tail = (self._tail + tail)[-3:] if len(block) < 3 else tail

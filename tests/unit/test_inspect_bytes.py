@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
@@ -66,3 +67,77 @@ def test_a_file_is_read_once_and_one_that_shrank_is_refused(tmp_path: Path) -> N
         with pytest.raises(RefusedError):
             content.read(FileSource(file.fileno(), 3001), [])
     assert content.read(BytesSource(b""), [Kept()]) == 0
+
+
+class Marks:
+    """Finds where a byte stands, and keeps blocks and places in the order in which they come."""
+
+    def __init__(self, byte: int) -> None:
+        self.byte = byte
+        self.places: list[int] = []
+        self.data = bytearray()
+        self.threads: set[int] = set()
+        self.ends = 0
+
+    def search(self, block: memoryview) -> list[int]:
+        self.threads.add(threading.get_ident())
+        return [index for index, one in enumerate(block) if one == self.byte]
+
+    def found(self, at: int, block: memoryview, found: list[int]) -> None:
+        assert at == len(self.data)
+        self.data += block
+        self.places += [at + index for index in found]
+
+    def feed(self, at: int, block: memoryview) -> None:
+        self.found(at, block, self.search(block))
+
+    def end(self) -> None:
+        self.ends += 1
+
+
+@pytest.mark.parametrize("size", [0, 1, 63, 64, 65, 64 * 5, 64 * 17 + 3])
+def test_a_large_file_is_searched_in_threads_and_told_in_order(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(content, "CHUNK", 64)
+    data, whole, part = numbers(size), Kept(), Kept()
+    spans = [Span(size // 3, size // 2, part)]
+    serial, beside = Marks(7), Marks(7)
+    content.read(BytesSource(data), [], [], serial)
+    monkeypatch.setattr(content, "LARGE", 1)
+    assert content.read(BytesSource(data), [whole], spans, beside) == size
+    assert bytes(beside.data) == bytes(serial.data) == bytes(whole.data) == data
+    assert bytes(part.data) == data[size // 3 : size // 2]
+    assert beside.places == serial.places == [index for index, one in enumerate(data) if one == 7]
+    assert (serial.ends, beside.ends) == (1, 1)
+    assert serial.threads <= {threading.get_ident()}
+    assert threading.get_ident() not in beside.threads
+    assert len(beside.threads) == min(content.SEARCHERS, -(-size // 64))
+
+
+@pytest.mark.parametrize("room", [0, 1])
+def test_where_no_thread_is_to_be_had_the_file_is_searched_all_the_same(
+    room: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start, begun = threading.Thread.start, []
+
+    def limited(self: threading.Thread) -> None:
+        if len(begun) >= room:
+            raise RuntimeError("can't start new thread")
+        begun.append(self)
+        start(self)
+
+    monkeypatch.setattr(threading.Thread, "start", limited)
+    monkeypatch.setattr(content, "CHUNK", 64)
+    monkeypatch.setattr(content, "LARGE", 1)
+    marks = Marks(7)
+    assert content.read(BytesSource(numbers(1000)), [], [], marks) == 1000
+    assert bytes(marks.data) == numbers(1000)
+    assert marks.places == [index for index, one in enumerate(numbers(1000)) if one == 7]
+
+
+def test_a_search_that_fails_is_an_error_and_no_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(content, "CHUNK", 64)
+    monkeypatch.setattr(content, "LARGE", 1)
+    marks = Marks(7)
+    monkeypatch.setattr(marks, "search", lambda block: 1 // 0)
+    with pytest.raises(ZeroDivisionError):
+        content.read(BytesSource(numbers(1000)), [], [], marks)
