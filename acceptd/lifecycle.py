@@ -259,13 +259,19 @@ class Lifecycle:
     def _record(self, row: Row, rules: Rules, outcome: Outcome, state: str = "judged") -> None:
         """Append the one verdict entry and move the submission on, in one transaction."""
         prepared = entry_body(row.team, row.name, rules, outcome, self.ledger_signer, self.standing(), row.uid)
-        body = prepared.body
         fresh = self._known.fresh(rules, outcome)
+        log_name = self.ledger.origin
+        expected = self.ledger.tree().size + len(fresh.entries)
+        signed = prepared.body(log_name, expected)
 
         def entries(change: Transaction) -> list[Appended]:
             for blob in prepared.blobs:
                 change.put_evidence(blob)
             fresh.enter(change)
+            # Signed before the log was locked, for the number that the entry was to have; again where another
+            # entry came first.
+            number = change.next_seq
+            body = signed if number == expected else prepared.body(log_name, number)
             return [change.append("verdict", body, submission=row.id)]
 
         model = outcome.manifest.bundle.id if outcome.manifest else None

@@ -9,8 +9,9 @@ from typing import Any
 
 from acceptd import __version__
 from acceptd.acceptance import Outcome
+from acceptd.errors import InternalError
 from acceptd.policy.policy import Policy
-from acceptd.record.attest import sign_statement, verdict_statement
+from acceptd.record.attest import VERDICT_TYPE, bound, sign_statement, statement, verdict_subjects
 from acceptd.record.canonical import document_digest, plain, plain_bytes
 from acceptd.record.keys import Signer
 from acceptd.release.model import ReleasedProfile, SessionOptions
@@ -19,15 +20,34 @@ from acceptd.report.document import brief, document, for_team
 from acceptd.report.escape import printable_data
 from acceptd.report.profiles import profile_rows
 from acceptd.rules import Rules
+from acceptd.statement.told import sections
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
     """What one verdict writes: the entry's body, evidence blobs by content, and the reviewer's report."""
 
-    body: dict[str, Any]
     blobs: tuple[bytes, ...]
     document: dict[str, Any]
+    _body: dict[str, Any]
+    _said: dict[str, Any]
+    _subjects: tuple[tuple[str, str], ...]
+    _signer: Signer
+
+    def body(self, log: str, number: int) -> dict[str, Any]:
+        """Return the body of the entry ``number`` of the log, its statement signed for that place and no other.
+
+        Raises InternalError where the statement would not be what its schema says: then nothing is signed.
+        """
+        # Late: a check without a ledger signs nothing, and need not build these models.
+        from acceptd.statement.schemas import trouble
+        from acceptd.statement.verdict import VerdictPredicate
+
+        said = {**self._said, "entry": {"log": log, "number": number}}
+        if found := trouble(VerdictPredicate, said):
+            raise InternalError(f"the statement of submission {said['submission']}: {found}")
+        signed = sign_statement(statement(self._subjects, said, VERDICT_TYPE), self._signer)
+        return {**self._body, "statement": signed}
 
 
 def entry_body(
@@ -38,7 +58,8 @@ def entry_body(
     ``uid`` is the drop's kernel uid: who dropped a bundle does not decide about it.
 
     The entry holds the findings for the team, a digest of the rest, and the digests of evidence,
-    policy, contract and profile; the statement says the same, signed, for who does not trust the database.
+    policy, contract and profile; the statement says the same and how it was run, signed, for who does not
+    trust the database.
     """
     manifest = outcome.manifest
     evidence = plain_bytes(outcome.submission.model_dump(mode="json", by_alias=True))
@@ -93,35 +114,31 @@ def entry_body(
     }
     facts = printable_data(facts)
     findings = recorded_findings(shown)
-    statement = verdict_statement(
-        submission=outcome.submission.id,
-        verdict=judgement.verdict,
-        bundle_id=manifest.bundle.id if manifest else None,
-        bundle_digest=sealed.digest if sealed else None,
-        files=[(file.path, file.sha256) for file in sealed.files] if sealed else [],
-        findings=plain(findings),
-        predicate=plain(
-            {
-                **facts,
-                "findings": findings,
-                "timings_ms": shown["timings_ms"],
-                "runtimes": [
-                    one.model_dump(mode="json", by_alias=True) for one in outcome.submission.every_runtime()
-                ],
-            }
-        ),
+    body = plain(
+        {
+            **facts,
+            "model": manifest.bundle.id if manifest else None,
+            "version": manifest.bundle.version if manifest else None,
+            "findings": findings,
+        }
     )
-    body = {
-        **facts,
-        "model": manifest.bundle.id if manifest else None,
-        "version": manifest.bundle.version if manifest else None,
-        "findings": findings,
-        "statement": sign_statement(statement, signer),
+    told = sections(outcome.submission, manifest, rules.policy, rules.targets, shown["timings_ms"])
+    runtimes = [one.model_dump(mode="json", by_alias=True) for one in outcome.submission.every_runtime()]
+    said = {
+        **{key: body[key] for key in (*facts, "findings")},
+        **plain({**told, "runtimes": runtimes}),
+        **bound(outcome.submission.id, judgement.verdict, body["findings"]),
     }
+    subjects = verdict_subjects(
+        outcome.submission.id,
+        manifest.bundle.id if manifest else None,
+        sealed.digest if sealed else None,
+        [(file.path, file.sha256) for file in sealed.files] if sealed else [],
+    )
     kept = [evidence]
     if manifest is not None:
         kept.append(plain_bytes(manifest.model_dump(mode="json", by_alias=True)))
-    return Prepared(plain(body), tuple(kept), report)
+    return Prepared(tuple(kept), report, body, said, tuple(subjects), signer)
 
 
 def recorded_findings(report: Mapping[str, Any]) -> list[dict[str, Any]]:

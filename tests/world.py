@@ -20,6 +20,7 @@ from typing import Any
 from acceptd.record.entry import Filter
 from acceptd.record.log import Ledger
 from examples.evidence_classifier import MODEL_ID
+from tests.statement_world import check_statements
 
 ROOT = Path(__file__).resolve().parent.parent
 TEAM, MODEL = MODEL_ID.split("/")
@@ -142,6 +143,7 @@ def world(home: Path, *teams: str) -> Iterator[World]:
     made = World(home, *teams)
     try:
         yield made
+        check_statements(made.entries())
     finally:
         made.kill()
         shutil.rmtree(made.state, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Write the JSON Schemas of what people write: bundle.toml, policies, contracts, profiles.
+"""Write the JSON Schemas of what people write (bundle.toml, policies, contracts, profiles) and of what is signed.
 
 ``python -m tools.gen_schema`` writes ``docs/<kind>.schema.json``; ``--check`` says whether they are up to date.
 """
@@ -9,9 +9,12 @@ import argparse
 import sys
 from pathlib import Path
 
-from acceptd.policy.schemas import KINDS, schema_text
+from acceptd.policy import schemas
+from acceptd.statement import schemas as statements
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
+TEXTS = dict.fromkeys(schemas.KINDS, schemas.schema_text) | dict.fromkeys(statements.KINDS, statements.schema_text)
+"""Kind to the function that gives its text."""
 
 
 def main() -> int:
@@ -19,11 +22,11 @@ def main() -> int:
     parser.add_argument("--check", action="store_true")
     stale = []
     check = parser.parse_args().check
-    for kind in KINDS:
+    for kind, text_of in TEXTS.items():
         target = DOCS / f"{kind}.schema.json"
         if not check:
-            target.write_text(schema_text(kind), encoding="utf-8")
-        elif not target.exists() or target.read_text(encoding="utf-8") != schema_text(kind):
+            target.write_text(text_of(kind), encoding="utf-8")
+        elif not target.exists() or target.read_text(encoding="utf-8") != text_of(kind):
             stale.append(target.name)
     if stale:
         print(f"out of date: {', '.join(stale)}: run python -m tools.gen_schema", file=sys.stderr)

@@ -23,6 +23,7 @@ from acceptd.policy.load import digest, load_policy
 from acceptd.report.escape import line
 from acceptd.report.explain import explained, near, print_explained
 from acceptd.rules import policy_file
+from acceptd.statement import schemas as statements
 
 app = typer.Typer(help="The acceptor's rules.", no_args_is_help=True)
 app.add_typer(heldout.app, name="heldout")
@@ -93,12 +94,19 @@ def _files(paths: Sequence[Path]) -> list[Path]:
 
 @app.command("schema")
 def schema(
-    kind: Annotated[str, typer.Argument(help="policy, contract, profile or bundle (bundle.toml).")] = "policy",
+    kind: Annotated[
+        str,
+        typer.Argument(
+            help="policy, contract, profile, bundle (bundle.toml), verdict-statement or release-statement."
+        ),
+    ] = "policy",
 ) -> None:
-    """Print the JSON Schema of what people write, for an editor or another tool."""
-    if kind not in schemas.KINDS:
-        raise UsageError(f"there is no schema of {kind!r}", remedy=f"known are {', '.join(schemas.KINDS)}")
-    typer.echo(schemas.schema_text(kind), nl=False)
+    """Print the JSON Schema of what people write or acceptd signs, for an editor or another tool."""
+    known = (*schemas.KINDS, *statements.KINDS)
+    if kind not in known:
+        raise UsageError(f"there is no schema of {kind!r}", remedy=f"known are {', '.join(known)}")
+    text_of = schemas.schema_text if kind in schemas.KINDS else statements.schema_text
+    typer.echo(text_of(kind), nl=False)
 
 
 @app.command("diff")

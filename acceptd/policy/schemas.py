@@ -31,10 +31,20 @@ KINDS: Final[Mapping[str, tuple[type[BaseModel], str]]] = MappingProxyType(
 def schema(kind: str) -> dict[str, Any]:
     """Return the JSON Schema of one kind. Raises KeyError for another word than those of KINDS."""
     model, title = KINDS[kind]
-    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title}
-    return {**model.model_json_schema(by_alias=True), **head}
+    return _headed(model, title)
 
 
 def schema_text(kind: str) -> str:
     """Return the JSON Schema as indented ASCII JSON, the same for the same version."""
-    return json.dumps(schema(kind), indent=1, sort_keys=True, ensure_ascii=True) + "\n"
+    return shipped(*KINDS[kind])
+
+
+def shipped(model: type[BaseModel], title: str, identifier: str = "") -> str:
+    """Return the JSON Schema of a model as it is shipped; ``identifier`` is its ``$id`` where it has one."""
+    whole = _headed(model, title) | ({"$id": identifier} if identifier else {})
+    return json.dumps(whole, indent=1, sort_keys=True, ensure_ascii=True) + "\n"
+
+
+def _headed(model: type[BaseModel], title: str) -> dict[str, Any]:
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title}
+    return {**model.model_json_schema(by_alias=True), **head}

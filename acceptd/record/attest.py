@@ -16,7 +16,11 @@ from acceptd.record.canonical import canonical, digest, parse
 from acceptd.record.keys import Keyring, Signer
 
 STATEMENT_TYPE: Final = "https://in-toto.io/Statement/v1"
-VERDICT_TYPE: Final = "https://acceptd.dev/verdict/v1"
+VERDICT_TYPE: Final = "https://acceptd.dev/verdict/v2"
+FIRST_VERDICT_TYPE: Final = "https://acceptd.dev/verdict/v1"
+"""Of statements made before they named their entry; they are verified as they were."""
+VERDICT_TYPES: Final = (VERDICT_TYPE, FIRST_VERDICT_TYPE)
+RELEASE_STATEMENT_TYPE: Final = "https://acceptd.dev/release/v1"
 PAYLOAD_TYPE: Final = "application/vnd.in-toto+json"
 MAX_PAYLOAD: Final = 64 << 20
 _MAX_SIGNATURES: Final = 16
@@ -62,7 +66,7 @@ def verify(envelope: object, payload_type: str, keyring: Keyring, role: str) -> 
 
 
 def statement(
-    subjects: Sequence[tuple[str, str]], predicate: Mapping[str, Any], predicate_type: str = VERDICT_TYPE
+    subjects: Sequence[tuple[str, str]], predicate: Mapping[str, Any], predicate_type: str
 ) -> dict[str, Any]:
     """Return an in-toto Statement v1 about ``subjects``: (name, SHA-256 in hex), at least one."""
     if not subjects:
@@ -75,6 +79,31 @@ def statement(
     }
 
 
+def bound(submission: str | None, verdict: str, findings: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return what every verdict's predicate holds and the audit compares with the entry.
+
+    ``findings`` are all that the entry's body has, exactly as it has them.
+    """
+    return {
+        "submission": submission,
+        "verdict": verdict,
+        "findings_digest": digest([dict(finding) for finding in findings]),
+    }
+
+
+def verdict_subjects(
+    submission: str, bundle_id: str | None, bundle_digest: str | None, files: Sequence[tuple[str, str]]
+) -> list[tuple[str, str]]:
+    """Return the subjects of a verdict: the bundle digest, then each file (path, SHA-256 in hex).
+
+    A drop that could not be sealed has no digest; then the subject is the submission itself, by the
+    digest of ``{"submission": id}``.
+    """
+    if bundle_digest is None:
+        return [(f"submission/{submission}", digest({"submission": submission}))]
+    return [(bundle_id or f"submission/{submission}", bundle_digest), *files]
+
+
 def verdict_statement(
     *,
     submission: str,
@@ -85,23 +114,9 @@ def verdict_statement(
     findings: Sequence[Mapping[str, Any]],
     predicate: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Return the statement of a verdict: about the bundle digest and each file (path, SHA-256 in hex).
-
-    A drop that could not be sealed has no digest; then the subject is the submission itself, by the
-    digest of ``{"submission": id}``. ``findings`` are all of them, exactly as the entry's body has them:
-    ``predicate`` gains their digest as ``findings_digest``, with ``submission`` and ``verdict``, and the
-    audit compares the three with the entry.
-    """
-    bound = {
-        "submission": submission,
-        "verdict": verdict,
-        "findings_digest": digest([dict(finding) for finding in findings]),
-    }
-    if bundle_digest is None:
-        subjects = [(f"submission/{submission}", digest({"submission": submission}))]
-    else:
-        subjects = [(bundle_id or f"submission/{submission}", bundle_digest), *files]
-    return statement(subjects, {**predicate, **bound})
+    """Return the statement of a verdict in its first form, which names no entry: see :func:`bound`."""
+    subjects = verdict_subjects(submission, bundle_id, bundle_digest, files)
+    return statement(subjects, {**predicate, **bound(submission, verdict, findings)}, FIRST_VERDICT_TYPE)
 
 
 def sign_statement(value: Mapping[str, Any], signer: Signer) -> Envelope:
@@ -110,12 +125,12 @@ def sign_statement(value: Mapping[str, Any], signer: Signer) -> Envelope:
 
 
 def verify_statement(
-    envelope: object, keyring: Keyring, role: str = "ledger", predicate_type: str = VERDICT_TYPE
+    envelope: object, keyring: Keyring, role: str = "ledger", predicate_types: Sequence[str] = VERDICT_TYPES
 ) -> dict[str, Any]:
     """Return the statement in an envelope signed by a key of ``role``.
 
     Raises SignatureError as :func:`verify`, MalformedError where the payload is not a canonical
-    Statement v1 with this predicate type.
+    Statement v1 with one of these predicate types.
     """
     payload = verify(envelope, PAYLOAD_TYPE, keyring, role)
     try:
@@ -124,8 +139,8 @@ def verify_statement(
         raise MalformedError(f"the statement is {error}") from error
     if not isinstance(value, dict) or value.get("_type") != STATEMENT_TYPE:
         raise MalformedError("the payload is no in-toto Statement v1")
-    if value.get("predicateType") != predicate_type:
-        raise MalformedError(f"the statement's predicate is not of type {predicate_type}")
+    if value.get("predicateType") not in predicate_types:
+        raise MalformedError(f"the statement's predicate is not of type {predicate_types[0]}")
     subjects = value.get("subject")
     if not isinstance(subjects, list) or not subjects or not isinstance(value.get("predicate"), dict):
         raise MalformedError("the statement has no subject or no predicate")
@@ -133,15 +148,17 @@ def verify_statement(
 
 
 def statement_differences(
-    value: Mapping[str, Any], submission: str | None, body: Mapping[str, Any]
+    value: Mapping[str, Any], submission: str | None, body: Mapping[str, Any], log: str, number: int
 ) -> Iterator[str]:
-    """Yield in words what a verified statement says otherwise than the body of its verdict's entry."""
+    """Yield in words what a verified statement says otherwise than its entry, the one of ``number`` in ``log``."""
     predicate = value["predicate"]
-    bound = {"submission": submission, "verdict": body["verdict"], "findings_digest": digest(body["findings"])}
-    bound |= {key: said for key, said in body.items() if key in predicate and key not in bound}
-    for key, due in bound.items():
-        if predicate.get(key) != due:
-            yield f"{key} is {predicate.get(key)!r:.80}, the entry says {due!r:.80}"
+    due = bound(submission, body["verdict"], body["findings"])
+    due |= {key: said for key, said in body.items() if key in predicate and key not in due}
+    if value["predicateType"] != FIRST_VERDICT_TYPE:
+        due["entry"] = {"log": log, "number": number}
+    for key, wanted in due.items():
+        if predicate.get(key) != wanted:
+            yield f"{key} is {predicate.get(key)!r:.80}, the entry says {wanted!r:.80}"
     # The bundle stands first. Behind it stand its files, and one of them may well be another bundle's inventory,
     # whose SHA-256 is that bundle's digest.
     first = value["subject"][0]

@@ -14,7 +14,7 @@ from acceptd.errors import AcceptdError, LoaderError, ReleaseError
 from acceptd.record.audit import Difference
 from acceptd.record.log import Ledger
 from acceptd.release import channel as channels
-from acceptd.release import store
+from acceptd.release import stated, store
 from acceptd.release.book import Book, Row, read_book
 from acceptd.release.layout import (
     BUNDLE_LINK,
@@ -55,11 +55,13 @@ def _pointers(state: Path, ledger: Ledger, keys: Verifying) -> list[Difference]:
     book = read_book(ledger)
     found: list[Difference] = []
     for model_id, channel in sorted(book.channels):
-        found += _channel(state, keys, book, model_id, channel)
+        found += _channel(state, ledger, keys, book, model_id, channel)
     return found + _unknown_places(state, book) + _revocations(state, keys, book)
 
 
-def _channel(state: Path, keys: Verifying, book: Book, model_id: str, channel: str) -> list[Difference]:
+def _channel(
+    state: Path, ledger: Ledger, keys: Verifying, book: Book, model_id: str, channel: str
+) -> list[Difference]:
     place = channel_path(model_id, channel)
     found: list[Difference] = []
     current = book.current(model_id, channel)
@@ -81,7 +83,7 @@ def _channel(state: Path, keys: Verifying, book: Book, model_id: str, channel: s
     rows = {row.number: row for row in book.rows(model_id, channel)}
     for row in rows.values():
         if row.release_digest:
-            found += _release(state, keys, row)
+            found += _release(state, ledger, keys, row)
     for number in numbers_on_disk(state, model_id, channel):
         if number not in rows:
             where = release_path(model_id, channel, number)
@@ -89,13 +91,16 @@ def _channel(state: Path, keys: Verifying, book: Book, model_id: str, channel: s
     return found
 
 
-def _release(state: Path, keys: Verifying, row: Row) -> list[Difference]:
+def _release(state: Path, ledger: Ledger, keys: Verifying, row: Row) -> list[Difference]:
     where = release_path(row.model_id, row.channel, row.number)
     found: list[Difference] = []
     try:
-        channels.read_release(state, keys, row, row.release_digest)
+        facts, release_digest = channels.read_release(state, keys, row, row.release_digest)
     except LoaderError as error:
         found.append(Difference("release", f"{where}/release.json", str(error)))
+    else:
+        told = stated.differences(state, ledger, keys, row, release_digest, facts.document)
+        found += [Difference("statement", f"{where}/{stated.STATEMENT_FILE}", message) for message in told]
     pointed = _link(state / where / BUNDLE_LINK)
     if pointed != bundle_link_target(row.digest):
         message = f"points at {pointed or 'nothing'}, the ledger says {row.digest}"

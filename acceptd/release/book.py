@@ -36,6 +36,8 @@ class Row:
     release_digest: str = ""
     """SHA-256 of ``release.json``; empty until it is activated."""
     activated_at: str = ""
+    activated_seq: int = -1
+    """Entry that made it current; -1 until then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +95,19 @@ class Book:
                 if entry.type == "abandoned":
                     rows[number] = replace(rows[number], state="abandoned")
                 else:
-                    self._activate(rows, number, str(body.get("release_digest", "")), entry.at)
+                    self._activate(rows, number, str(body.get("release_digest", "")), entry)
 
-    def _activate(self, rows: dict[int, Row], number: int, release_digest: str, at: str) -> None:
+    def _activate(self, rows: dict[int, Row], number: int, release_digest: str, entry: Entry) -> None:
         for other, row in rows.items():
             if row.state == "active":
                 rows[other] = replace(row, state="superseded")
-        rows[number] = replace(rows[number], state="active", release_digest=release_digest, activated_at=at)
+        rows[number] = replace(
+            rows[number],
+            state="active",
+            release_digest=release_digest,
+            activated_at=entry.at,
+            activated_seq=entry.seq,
+        )
 
     def _revoke(self, entry: Entry, body: dict[str, Any]) -> None:
         known = self.revoked.get(body["digest"])

@@ -62,7 +62,7 @@ def _signed_verdict(ledger: Ledger, keyring: Keyring, row: Row) -> dict[str, Any
         statement = verify_statement(entry.body.get("statement"), keyring)
     except LoaderError as error:
         raise LedgerError(f"ledger entry {entry.seq} has no signed verdict: {error}") from error
-    for difference in statement_differences(statement, entry.submission, entry.body):
+    for difference in statement_differences(statement, entry.submission, entry.body, ledger.origin, entry.seq):
         raise LedgerError(f"ledger entry {entry.seq}: its statement {difference}")
     said = {**entry.body, **statement["predicate"]}
     if (said.get("verdict"), said.get("bundle_digest")) != ("accepted", row.digest):

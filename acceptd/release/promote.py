@@ -227,9 +227,9 @@ def _advance(
     failpoint(f"{point}.intended")
     row = read_book(ledger).pending(order.model_id, order.channel)[-1]
     try:
-        release_digest = _write_release(state, ledger, keys, order, row, files, prior, terms)
+        release_digest, document = _write_release(state, ledger, keys, order, row, files, prior, terms)
         failpoint(f"{point}.written")
-        finish(state, ledger, keys, row, release_digest, terms)
+        finish(state, ledger, keys, row, release_digest, document, terms)
     except OSError as error:
         raise StateError(f"release {number} of {order.model_id}: {error.strerror}: {error.filename}") from error
     return _released(state, read_book(ledger).rows(order.model_id, order.channel)[-1], new=True)
@@ -244,8 +244,8 @@ def _write_release(
     files: tuple[trust.File, ...],
     prior: Row | None,
     terms: Terms,
-) -> str:
-    """Write ``NNNNNN/`` with its link and ``release.json``, durably; return the digest of ``release.json``."""
+) -> tuple[str, dict[str, Any]]:
+    """Write ``NNNNNN/`` with its link and ``release.json``, durably; return that file's digest and payload."""
     document = ReleaseDocument(
         model_id=order.model_id,
         channel=order.channel,
@@ -277,7 +277,7 @@ def _write_release(
     # Created, not replaced: a torn one is burnt with its number. Synchronises the folder and its link too;
     # the folder's own name becomes durable with the link `current` beside it, which comes next.
     write_exclusive(folder, RELEASE_FILE, data, 0o444)
-    return trust.sha256(data)
+    return trust.sha256(data), document.model_dump(mode="json", by_alias=True)
 
 
 def _accepted(
@@ -292,7 +292,7 @@ def _accepted(
         entry = ledger.entry(order.verdict_seq)
     except LedgerError as error:
         raise ReleaseError(f"there is no ledger entry {order.verdict_seq} that accepted {order.digest}") from error
-    body = _signed(entry, keys)
+    body = _signed(entry, keys, ledger.origin)
     accepted = body.get("verdict") == "accepted"
     if (entry.type, body.get("bundle_digest")) != ("verdict", order.digest) or not (accepted or decide):
         raise ReleaseError(f"ledger entry {order.verdict_seq} did not accept {order.digest}")
@@ -323,7 +323,7 @@ def _accepted(
     return decided.by
 
 
-def _signed(entry: Entry, keys: ReleaseKeys) -> dict[str, Any]:
+def _signed(entry: Entry, keys: ReleaseKeys, log: str) -> dict[str, Any]:
     """Return what a verdict says, as a ledger key signed it: who can write to the database has no key."""
     said = dict(entry.body)
     if entry.type == "verdict":
@@ -332,7 +332,7 @@ def _signed(entry: Entry, keys: ReleaseKeys) -> dict[str, Any]:
         except LoaderError as error:
             problem = f"ledger entry {entry.seq} has no signed verdict: {error}"
             raise ReleaseError(problem, remedy=_AUDIT) from error
-        for difference in statement_differences(statement, entry.submission, entry.body):
+        for difference in statement_differences(statement, entry.submission, entry.body, log, entry.seq):
             raise ReleaseError(f"ledger entry {entry.seq}: its statement {difference}", remedy=_AUDIT)
         said |= statement["predicate"]
     return said

@@ -10,14 +10,17 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from acceptd.errors import LoaderError
 from acceptd.intake.files import remove_tree, swap_symlink
 from acceptd.record.failpoint import failpoint
 from acceptd.record.log import Ledger
 from acceptd.release import channel as channels
+from acceptd.release import stated
 from acceptd.release.book import Book, Row, read_book
 from acceptd.release.layout import CURRENT, channel_path, numbers_on_disk
 from acceptd.release.signers import ReleaseKeys
@@ -32,8 +35,20 @@ class Terms:
     clock: channels.Clock = time.time
 
 
-def finish(state: Path, ledger: Ledger, keys: ReleaseKeys, row: Row, release_digest: str, terms: Terms) -> None:
-    """Make a release with a durable ``release.json`` the current one: link, channel, ledger. Repeatable."""
+def finish(
+    state: Path,
+    ledger: Ledger,
+    keys: ReleaseKeys,
+    row: Row,
+    release_digest: str,
+    document: Mapping[str, Any],
+    terms: Terms,
+) -> None:
+    """Make a release with a durable ``release.json`` the current one: link, channel, ledger. Repeatable.
+
+    ``document`` is the payload of that ``release.json``.
+    """
+    statement = stated.make(ledger, keys, row, release_digest, document)
     point = f"release.{row.kind}"
     folder = state / channel_path(row.model_id, row.channel)
     swap_symlink(folder, CURRENT, number_name(row.number))
@@ -50,9 +65,11 @@ def finish(state: Path, ledger: Ledger, keys: ReleaseKeys, row: Row, release_dig
         "number": row.number,
         "digest": row.digest,
         "release_digest": release_digest,
+        "statement": statement,
     }
     ledger.append("activated", body)
     failpoint(f"{point}.activated")
+    stated.put(state, row, statement)
 
 
 def settle(state: Path, ledger: Ledger, keys: ReleaseKeys, model_id: str, channel: str, terms: Terms) -> list[str]:
@@ -68,6 +85,8 @@ def settle(state: Path, ledger: Ledger, keys: ReleaseKeys, model_id: str, channe
     current = book.current(model_id, channel)
     if current is not None:
         done += _mend(state, keys, book, current, terms)
+        if stated.mend(state, ledger, current):
+            done.append(f"{model_id} {channel} number {current.number}: statement.json was put right")
     _sweep(state, book, model_id, channel)
     return done
 
@@ -88,11 +107,11 @@ def _settle_pending(state: Path, ledger: Ledger, keys: ReleaseKeys, row: Row, te
         reason = ""
     if not reason:
         try:
-            _, release_digest = channels.read_release(state, keys, row, None)
+            facts, release_digest = channels.read_release(state, keys, row, None)
         except LoaderError:
             reason = "release.json was not yet durable"
         else:
-            finish(state, ledger, keys, row, release_digest, terms)
+            finish(state, ledger, keys, row, release_digest, facts.document, terms)
             return f"{words}: finished"
     body = {"model": row.model_id, "channel": row.channel, "number": row.number, "reason": reason}
     ledger.append("abandoned", body)

@@ -48,7 +48,7 @@ def test_a_statement_comes_back_from_its_envelope() -> None:
     assert envelope["payloadType"] == "application/vnd.in-toto+json"
     assert base64.b64decode(envelope["payload"]) == canonical(value)
     assert attest.verify_statement(envelope, KEYRING) == value
-    assert value["predicateType"] == "https://acceptd.dev/verdict/v1"
+    assert value["predicateType"] == attest.FIRST_VERDICT_TYPE == "https://acceptd.dev/verdict/v1"
     assert value["subject"] == [
         {"name": "mosaic/m", "digest": {"sha256": DIGEST}},
         {"name": "model.onnx", "digest": {"sha256": "cd" * 32}},
@@ -73,7 +73,7 @@ def test_a_drop_without_a_digest_is_its_own_subject() -> None:
     )
     assert value["subject"] == [{"name": "submission/s-1", "digest": {"sha256": digest({"submission": "s-1"})}}]
     with pytest.raises(LedgerError, match="without a subject"):
-        attest.statement([], {})
+        attest.statement([], {}, attest.VERDICT_TYPE)
 
 
 def test_url_safe_base64_is_taken_too() -> None:

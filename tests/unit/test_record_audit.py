@@ -29,6 +29,7 @@ AT = "2026-11-29T15:17:00Z"
 DIGEST = "ab" * 32
 NULLS = "NULL, NULL, NULL, NULL"
 LEAF = "CAST(leaf AS TEXT)"
+LOG = "acceptd/" + "ab" * 16
 FINDING = {
     "code": "run/crash",
     "severity": "reject",
@@ -276,12 +277,12 @@ def test_what_a_statement_says_of_policy_model_or_bundle_is_held_against_its_ent
     body = verdict(load_signer(state, "ledger"), "s-3", model="mosaic/m", policy="strict")
     value = attest.verify_statement(body["statement"], load_keyring(state))
     value["predicate"]["policy"] = "default"
-    assert any(said.startswith("policy is") for said in attest.statement_differences(value, "s-3", body))
+    assert any(said.startswith("policy is") for said in attest.statement_differences(value, "s-3", body, LOG, 5))
     value["predicate"]["policy"] = "strict"
-    assert list(attest.statement_differences(value, "s-3", body)) == []
-    assert list(attest.statement_differences(value, "s-3", {**body, "model": "mosaic/other"}))
+    assert list(attest.statement_differences(value, "s-3", body, LOG, 5)) == []
+    assert list(attest.statement_differences(value, "s-3", {**body, "model": "mosaic/other"}, LOG, 5))
     value["subject"].insert(0, {"name": "mosaic/m", "digest": {"sha256": "cd" * 32}})  # ours stands second now
-    assert any("not about the bundle" in said for said in attest.statement_differences(value, "s-3", body))
+    assert any("not about the bundle" in said for said in attest.statement_differences(value, "s-3", body, LOG, 5))
 
 
 @pytest.mark.parametrize(

@@ -163,7 +163,10 @@ def test_a_file_that_is_another_bundles_inventory_does_not_speak_for_it(world: W
     forged = world.ledger.append("verdict", body, submission="forged").seq
     statement = attest.verify_statement(body["statement"], world.keys.keyring)
     assert {"sha256": evil.digest} in [subject["digest"] for subject in statement["subject"]]
-    assert any("about the bundle" in said for said in attest.statement_differences(statement, "sub-2", body))
+    assert any(
+        "about the bundle" in said
+        for said in attest.statement_differences(statement, "sub-2", body, world.ledger.origin, 5)
+    )
     with pytest.raises(ReleaseError):
         world.promote(replace(evil, verdict_seq=forged))
 

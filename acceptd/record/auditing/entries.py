@@ -40,11 +40,11 @@ def check_entry(row: Row[Any], leaf: bytes, origin: str, keyring: Keyring | None
     if row.seq == 0 and (entry.type != "log" or entry.body.get("origin") != origin):
         report.add("entry", where, f"is not the beginning of the log {origin}")
     if entry.type == "verdict" and keyring is not None:
-        _statement(entry, keyring, report)
+        _statement(entry, origin, keyring, report)
     return str(entry.body.get("evidence_digest") or "") if entry.type == "verdict" else ""
 
 
-def _statement(entry: Entry, keyring: Keyring, report: Report) -> None:
+def _statement(entry: Entry, origin: str, keyring: Keyring, report: Report) -> None:
     where = f"entry {entry.seq}"
     envelope = entry.body.get("statement")
     if envelope is None:
@@ -55,5 +55,5 @@ def _statement(entry: Entry, keyring: Keyring, report: Report) -> None:
     except LoaderError as error:
         report.add("statement", where, error)
         return
-    for difference in statement_differences(value, entry.submission, entry.body):
+    for difference in statement_differences(value, entry.submission, entry.body, origin, entry.seq):
         report.add("statement", where, difference)

@@ -1,0 +1,1 @@
+"""What signed statements say: their predicates as frozen models, and how they are made from what is known."""
