@@ -20,7 +20,7 @@ DOCS = Path(__file__).resolve().parents[1] / "docs"
 @functools.cache
 def validator(predicate_type: str) -> Draft202012Validator:
     """Return the validator of a predicate type, from the file that is shipped."""
-    (kind,) = [kind for kind, uri in KINDS.items() if uri == predicate_type]
+    kind = {uri: kind for kind, uri in KINDS.items()}[predicate_type]
     schema = json.loads((DOCS / f"{kind}.schema.json").read_text(encoding="utf-8"))
     assert schema["$id"] == predicate_type
     return Draft202012Validator(schema)
