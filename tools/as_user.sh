@@ -13,8 +13,9 @@ as_user() { setpriv --reuid "$uid" --regid "$uid" --clear-groups env -i PATH=/us
   TMPDIR="$place/tmp" PYTHONDONTWRITEBYTECODE=1 "$@"; }
 mkdir "$place/tree" "$place/home" "$place/tmp"
 
-# The tree as it stands, so that the user needs no right on the checkout's own parents.
-tar -cf - --exclude=.git --exclude=.venv --exclude=.venvs --exclude=.cache --exclude='./var/*' --exclude=__pycache__ . | tar -xf - -C "$place/tree"
+# The tree as it stands, so that the user needs no right on the checkout's own parents. With its bytecode, and with
+# times kept: that is valid by its source's time, and without it each of some hundred interpreters compiles anew.
+tar -cf - --exclude=.git --exclude=.venv --exclude=.venvs --exclude=.cache --exclude='./var/*' . | tar -xf - -C "$place/tree"
 mkdir -p "$place/tree/var"
 chown -R "$uid:$uid" "$place/tree" "$place/home" "$place/tmp"
 
@@ -28,7 +29,7 @@ if ! as_user "$python" -c '' 2>/dev/null; then
     apt-get install -y -qq "python$minor" >/dev/null 2>&1 || { echo "as_user: no python$minor for an ordinary user"; exit 2; }
   fi
   site=$(.venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
-  cp -r "$site" "$place/site"
+  cp -a "$site" "$place/site"
   chmod -R a+rX "$place/site"
   search=$place/tree:$place/site
 fi

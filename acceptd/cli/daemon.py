@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import logging
 import os
 from typing import Annotated
@@ -26,8 +27,10 @@ def daemon(
     if policy:
         settings = settings.model_copy(update={"policy": policy})
     configure_logging(settings.log_level, as_json=log_json)
+    gc.disable()  # as for the command itself; the daemon collects, freezes and goes on when it is ready
     from acceptd.daemon import Daemon
 
+    gc.enable()
     one = Daemon(paths, settings)
     one.install_signals()
     one.run()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import signal
@@ -67,6 +68,8 @@ def main() -> None:
     words = [word for word in sys.argv[1:] if not word.startswith("-")]
     try:
         _assemble(words[0] if words else "")
+        gc.freeze()  # what is loaded stays
+        gc.enable()
         if signal.getsignal(signal.SIGINT) not in {signal.SIG_IGN, signal.default_int_handler}:
             signal.signal(signal.SIGINT, signal.default_int_handler)  # loaded: from here on it is caught below
         result = app(standalone_mode=False)
