@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Final
 
 import typer
 
@@ -19,15 +20,18 @@ from acceptd.cli.common import (
     progress_console,
     read_limited,
 )
+from acceptd.cli.times import moment
 from acceptd.config import load_settings, policies_directory, require_state
 from acceptd.daemon_lock import acquire
 from acceptd.errors import AnchorError, ConfigError, LedgerError, StateError, UsageError
 from acceptd.policy.load import load_reviewers
+from acceptd.policy.names import valid_model_id, valid_name
 from acceptd.policy.policy import Policy
 from acceptd.record import anchor as anchors
 from acceptd.record import audit, checkpoint
+from acceptd.record import export as exports
 from acceptd.record import migrate as migrations
-from acceptd.record.entry import Filter
+from acceptd.record.entry import VERDICTS, Filter
 from acceptd.record.keys import Keyring, load_keyring
 from acceptd.record.log import Ledger
 from acceptd.record.tables import SCHEMA_VERSION
@@ -38,6 +42,7 @@ from acceptd.report.targets import Targets
 from acceptd.review.desk import Desk
 
 app = typer.Typer(help="The record of every verdict, release and revocation.", no_args_is_help=True)
+_CODE: Final = re.compile(r"[a-z][a-z0-9-]*/[a-z0-9-]+", re.ASCII)
 ENTRY = "The entry's number, or a submission: then that of its verdict."
 
 
@@ -211,31 +216,54 @@ def export(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write here, not to standard output.")
     ] = None,
-    team: Annotated[str | None, typer.Option("--team")] = None,
-    model: Annotated[str | None, typer.Option("--model")] = None,
-    verdict: Annotated[str | None, typer.Option("--verdict")] = None,
-    kind: Annotated[str | None, typer.Option("--type", help="An entry type, for example verdict.")] = None,
-    since: Annotated[str | None, typer.Option("--since", help="UTC, for example 2026-01-31T00:00:00Z.")] = None,
+    team: Annotated[str, typer.Option("--team", help="Only this team's.")] = "",
+    model: Annotated[str, typer.Option("--model", help="Only this model's: team/name.")] = "",
+    verdict: Annotated[str, typer.Option("--verdict", help="Only verdicts of this word.")] = "",
+    code: Annotated[str, typer.Option("--code", help="Only verdicts with a finding of this code.")] = "",
+    kind: Annotated[str, typer.Option("--type", help="An entry type, for example verdict.")] = "",
+    since: Annotated[str, typer.Option("--since", help="From then on: 30d, 12h, or 2026-11-29T15:17:00Z.")] = "",
+    until: Annotated[str, typer.Option("--until", help="Before then: as --since.")] = "",
+    reviewer: Annotated[
+        bool, typer.Option("--reviewer", help="With the findings that are for reviewers.")
+    ] = False,
     state: StateOption = None,
 ) -> None:
-    """Export entries as JSON lines, with filters."""
+    """Export entries as JSON lines, each with its number and leaf hash: `acceptd ledger proof` proves it by those.
+
+    Of a verdict they hold what its team may see; with --reviewer the other findings too, beside the body.
+    """
     paths = require_state(chosen_state(state))
-    wanted: dict[str, Any] = {
-        name: value
-        for name, value in (
-            ("team", team),
-            ("model", model),
-            ("verdict", verdict),
-            ("type", kind),
-            ("since", since),
+    wanted = _wanted(team, model, verdict, code, kind, since, until)
+    with Ledger.open(paths.state, create=False) as ledger, Targets({"--output": output}) as targets:
+        for text in exports.lines(ledger, wanted, reviewers=reviewer):
+            if output is None:
+                typer.echo(text)
+            else:
+                targets.write("--output", text.encode("ascii") + b"\n")
+
+
+def _wanted(team: str, model: str, verdict: str, code: str, kind: str, since: str, until: str) -> Filter:
+    """Return the filter that the options make; raise UsageError for a value that nothing can have."""
+    if verdict and verdict not in VERDICTS:
+        raise UsageError(
+            f"--verdict {verdict!r:.60} is no verdict", remedy=f"give one of {', '.join(sorted(VERDICTS))}"
         )
-        if value is not None
-    }
-    with Ledger.open(paths.state, create=False) as ledger:
-        lines = (json.dumps(one, ensure_ascii=True, sort_keys=True) for one in ledger.export(Filter(**wanted)))
-        with Targets({"--output": output}) as targets:
-            for text in lines:
-                if output is None:
-                    typer.echo(text)
-                else:
-                    targets.write("--output", text.encode("ascii") + b"\n")
+    if code and not _CODE.fullmatch(code):
+        raise UsageError(
+            f"--code {code!r:.60} is no finding code", remedy="acceptd policy explain --all lists them"
+        )
+    for option, text, valid in (("--team", team, valid_name), ("--model", model, valid_model_id)):
+        try:
+            if text:
+                valid(text)
+        except ValueError as error:
+            raise UsageError(f"{option}: {error}") from error
+    return Filter(
+        team=team or None,
+        model=model or None,
+        verdict=verdict or None,
+        code=code or None,
+        type=kind or None,
+        since=moment(since) if since else None,
+        until=moment(until, option="--until") if until else None,
+    )

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from datetime import UTC, datetime
 from typing import Annotated, Final
 
 import typer
 from rich.console import Console
 
 from acceptd.cli.common import JsonOption, StateOption, chosen_state, console, worst
+from acceptd.cli.times import moment
 from acceptd.config import load_settings, policies_directory, require_state
-from acceptd.errors import UsageError
 from acceptd.kept import KeptOutputs
 from acceptd.policy.load import digest, load_policy
 from acceptd.record.entry import Filter
@@ -27,8 +25,6 @@ from acceptd.replay.run import Replay
 from acceptd.report.escape import line
 from acceptd.rules import policy_file
 
-_SPAN: Final = re.compile(r"([1-9][0-9]{0,4})([smhdw])")
-_SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _SECOND: Final = 1.0
 CHANGED, REJECTED, INCONCLUSIVE, DAMAGED = 3, 1, 4, 5
 """Exit codes: a person must look; some would be rejected; some could not be told; evidence is not what it was."""
@@ -77,20 +73,6 @@ def replay(
     else:
         print_replayed(console(), found)
     raise typer.Exit(code)
-
-
-def moment(text: str, now: float | None = None) -> str:
-    """Return the time that ``--since`` means: RFC 3339, UTC. Raises UsageError."""
-    span = _SPAN.fullmatch(text)
-    if span is not None:
-        seconds = (time.time() if now is None else now) - int(span[1]) * _SECONDS[span[2]]
-        return datetime.fromtimestamp(max(0.0, seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    try:
-        Filter(since=text or "nothing")
-    except UsageError as error:
-        message = f"--since {text!r:.60}: {error.message}"
-        raise UsageError(message, remedy="write 30d, 12h or a UTC time") from error
-    return text
 
 
 def exit_code(found: Sequence[Replayed], *, damaged: int = 0) -> int:

@@ -78,9 +78,9 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """What an export keeps; None keeps everything. ``since`` is RFC 3339 UTC and included.
+    """What an export keeps; None keeps everything. Times are RFC 3339 UTC: from ``since``, before ``until``.
 
-    Raises UsageError where ``since`` is no such time.
+    Raises UsageError where ``since`` or ``until`` is no such time.
     """
 
     team: str | None = None
@@ -89,12 +89,19 @@ class Filter:
     code: str | None = None
     type: str | None = None
     since: str | None = None
+    until: str | None = None
 
     def __post_init__(self) -> None:
-        try:
-            valid_time(self.since or "1970-01-01T00:00:00Z")
-        except LedgerError as error:
-            raise UsageError(f"since: {error}") from error
+        for name, text in (("since", self.since), ("until", self.until)):
+            try:
+                valid_time(text or "1970-01-01T00:00:00Z")
+            except LedgerError as error:
+                raise UsageError(f"{name}: {error}") from error
+
+    @property
+    def kind(self) -> str | None:
+        """The one entry type that can pass, where there is one: only verdicts have a verdict, or findings."""
+        return "verdict" if self.type is None and (self.verdict or self.code) else self.type
 
     def keeps(self, entry: Entry) -> bool:
         """Say whether ``entry`` passes all filters."""
@@ -106,6 +113,7 @@ class Filter:
         return (
             (self.type is None or entry.type == self.type)
             and (self.since is None or entry.at >= self.since)
+            and (self.until is None or entry.at < self.until)
             and (self.model is None or model == self.model)
             and (self.team is None or team == self.team)
             and (self.verdict is None or (entry.type == "verdict" and body.get("verdict") == self.verdict))

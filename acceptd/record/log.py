@@ -287,7 +287,7 @@ class Ledger:
         """Yield the entries that ``wanted`` keeps as JSON values, one line of ``ledger export`` each."""
         wanted = wanted or Filter()
         size = self.tree().size  # what is appended meanwhile belongs to the next export
-        for entry in self.entries(before=size, kind=wanted.type, since=wanted.since):
+        for entry in self.entries(before=size, kind=wanted.kind, since=wanted.since):
             if wanted.keeps(entry):
                 yield entry.as_json()
 
