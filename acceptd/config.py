@@ -45,6 +45,33 @@ class CheckpointTable(BaseModel):
     """A directory, ``journal``, or a command as a list. Empty: nowhere, and every verdict says so."""
 
 
+_Days = Annotated[int, Field(ge=0, le=36_500)]
+_Pin = Annotated[str, Field(pattern=r"^([0-9a-f]{64}|[a-z0-9_-]{1,64}/[a-z0-9_-]{1,64})$")]
+
+
+class RetentionTable(BaseModel):
+    """After how many days bytes go; 0: never. Entries and evidence stay, and each removal is an entry."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+
+    rejected_days: _Days = 30
+    """Held bundles that a person has rejected, and what a rejected one left behind; from the rejection on."""
+    quarantined_days: _Days = 30
+    """Bundles at which the daemon died twice."""
+    held_days: _Days = 90
+    """Held bundles that nobody has decided about; from the verdict on."""
+    outputs_days: _Days = 180
+    """Outputs kept for ``policy replay``; from when they were last kept."""
+    superseded_days: _Days = 0
+    """Bundles in the store that no channel has as its current or prior release; from when that ended."""
+    backups_days: _Days = 90
+    """Backups made before a migration."""
+    pinned: Annotated[list[_Pin], Field(max_length=10_000)] = []
+    """Bundle digests, or models (``team/name``): their bundles stay."""
+    interval_seconds: Annotated[int, Field(ge=60, le=604_800)] = 3600
+    """How often the daemon looks; first soon after its start."""
+
+
 class Settings(BaseModel):
     """``acceptd.toml``."""
 
@@ -68,6 +95,7 @@ class Settings(BaseModel):
     queue_limit: Annotated[int, Field(ge=1, le=1_000_000)] = 10_000
     inbox: InboxTable = InboxTable()
     checkpoint: CheckpointTable = CheckpointTable()
+    retention: RetentionTable = RetentionTable()
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
 
@@ -88,6 +116,8 @@ class Paths:
         self.temporary = state / "tmp"
         self.outputs = state / "outputs"
         """Made when the first outputs are kept: it is not among :meth:`directories`."""
+        self.backups = state / "backups"
+        """Made with the first backup, as :attr:`outputs` is."""
         self.ledger = state / "ledger.sqlite3"
         self.lock = state / "daemon.lock"
 

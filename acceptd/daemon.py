@@ -41,6 +41,7 @@ from acceptd.release import channel
 from acceptd.release.reconcile import reconcile
 from acceptd.release.settle import Terms
 from acceptd.release.signers import ReleaseKeys
+from acceptd.retention.service import Retention
 from acceptd.rules import Rules, load_rules
 from acceptd.tools import Tools
 from acceptd.work.admission import Admission
@@ -69,6 +70,7 @@ class _Rooms:
     inbox: Inbox
     journal: Journal
     notary: Notary
+    retention: Retention
 
 
 class Daemon:
@@ -128,6 +130,7 @@ class Daemon:
                     continue
                 for duty in (self._watch_space, self._look_for_withdrawn, self._offer_again, self._keep_releases):
                     self._guarded(duty, rooms)
+                rooms.retention.nudge()
             self._finish(rooms)
             rooms.notary.stop()
             if self._broken:
@@ -141,6 +144,7 @@ class Daemon:
         seconds = self.settings.stop_seconds
         log.info("stopping", active=rooms.workers.active, waiting=rooms.workers.depth, within_s=seconds)
         rooms.inbox.stop()
+        rooms.retention.stop()
         rooms.workers.drain(lambda: self._words.put(QUIET))
         due, word = time.monotonic() + seconds, ROOM
         with contextlib.suppress(queue.Empty):
@@ -199,7 +203,9 @@ class Daemon:
             standing=lambda: notary.standing,
             on_verdict=lambda *_: notary.nudge(),
         )
-        self._rooms = _Rooms(ledger, queue, keys, lifecycle, workers, inbox, journal, notary)
+        retention = Retention(self.paths.state, ledger, self.rules, self.settings.retention)
+        stack.callback(retention.stop)
+        self._rooms = _Rooms(ledger, queue, keys, lifecycle, workers, inbox, journal, notary, retention)
         return self._rooms
 
     def _end_broken(self, reason: str) -> None:

@@ -37,6 +37,7 @@ from acceptd.record.keys import Signer
 from acceptd.record.log import Ledger, Transaction
 from acceptd.record.queue import Queue
 from acceptd.record.queue import Submission as Row
+from acceptd.release.layout import store_lock
 from acceptd.release.prior import prior_release
 from acceptd.release.promote import promote
 from acceptd.release.settle import Terms
@@ -299,7 +300,8 @@ class Lifecycle:
         trouble = ""
         if row.data.get("verdict") == "accepted":
             try:
-                release = self._release(row)
+                with store_lock(self.paths.state, shared=True):  # what is found there is not removed meanwhile
+                    release = self._release(row)
             except ReleaseError as error:
                 trouble = str(error)
                 log.warning("not promoted", reason=trouble)

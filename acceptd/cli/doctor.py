@@ -21,6 +21,8 @@ from acceptd.record.checkpoint import exported
 from acceptd.record.keys import load_keyring
 from acceptd.record.log import Ledger
 from acceptd.report.escape import line
+from acceptd.retention.rules import KEYS
+from acceptd.retention.usage import disk_use, gib
 from acceptd.rules import load_rules
 
 
@@ -75,12 +77,21 @@ def _installation(state: Path) -> dict[str, str]:
     if not state.is_dir():
         return {"state": f"{state} does not exist (acceptd init)"}
     facts = {"state": str(state), "free_bytes": str(free_space(state)), "ledger": _standing(state)}
+    facts["disk"] = ", ".join(f"{name} {gib(size)}" for name, size in disk_use(paths).items() if size)
+    facts["retention"] = _days(state)
     try:
         missing = paths.missing()
         facts["layout"] = "whole" if not missing else f"{missing[0]} is missing (acceptd init)"
     except (OSError, AcceptdError) as error:
         facts["layout"] = str(error)
     return facts
+
+
+def _days(state: Path) -> str:
+    """Say after how many days what goes."""
+    table = load_settings(state).retention
+    days = {what: getattr(table, key) for what, key in KEYS.items()}
+    return ", ".join(f"{what} {f'{count} d' if count else 'never'}" for what, count in days.items())
 
 
 def _standing(state: Path) -> str:

@@ -39,6 +39,7 @@ from acceptd.release import audit as release_audit
 from acceptd.release.signers import Auditor
 from acceptd.report.escape import line
 from acceptd.report.targets import Targets
+from acceptd.retention import audit as retention_audit
 from acceptd.review.desk import Desk
 
 app = typer.Typer(help="The record of every verdict, release and revocation.", no_args_is_help=True)
@@ -135,7 +136,7 @@ def _releases(
         with Ledger.open(state, create=False, damaged=True) as ledger:
             found = release_audit.examine(state, ledger, keys, objects=objects, progress=told)
             desk = Desk(state, ledger, Policy(), load_reviewers(directory))
-            return [*found, *desk.examine()]
+            return [*found, *desk.examine(), *retention_audit.examine(state, ledger)]
     except (LedgerError, StateError, ConfigError) as error:
         return [audit.Difference("release", "releases", f"cannot be compared: {error}")]
 

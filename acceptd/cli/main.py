@@ -45,6 +45,7 @@ _COMMANDS = {
     "status": ("status", "status"),
     "report": ("report", "report"),
     "doctor": ("doctor", "doctor"),
+    "gc": ("gc", "gc"),
     "selftest": ("selftest", "selftest"),
     "verify": ("verify", "verify"),
 }

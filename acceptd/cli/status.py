@@ -18,8 +18,10 @@ from acceptd.daemon_lock import holder
 from acceptd.record import leases
 from acceptd.record.log import Ledger
 from acceptd.record.queue import Queue, Submission
+from acceptd.record.reserve import free_bytes
 from acceptd.record.tables import FINAL_STATES
 from acceptd.report.escape import line
+from acceptd.retention.usage import disk_use, gib
 from acceptd.work import snapshot
 
 GIVEN_UP_SHOWN = 5
@@ -45,6 +47,7 @@ def status(
     if work is not None:
         inside = work["queue"]["waiting"] + len(work["leases"]) + work["recording"]
         work["queue"]["beyond"] = max(0, unfinished - inside)
+    disk = disk_use(paths) | {"free": free_bytes(paths.state)}
     if json_:
         body = [
             {
@@ -60,7 +63,14 @@ def status(
             }
             for row in rows
         ]
-        document = {"daemon": daemon, "counts": counts, "submissions": body, "work": work, "given_up": given_up}
+        document = {
+            "disk": disk,
+            "daemon": daemon,
+            "counts": counts,
+            "submissions": body,
+            "work": work,
+            "given_up": given_up,
+        }
         typer.echo(json.dumps(document, sort_keys=True))
         return
     out = console()
@@ -68,6 +78,7 @@ def status(
         f"daemon {daemon}   " + "  ".join(f"{name} {count}" for name, count in counts.items() if count),
         markup=False,
     )
+    out.print("disk   " + "  ".join(f"{name} {gib(size)}" for name, size in disk.items() if size), markup=False)
     if work is not None:
         _print_work(out, work)
     if given_up:

@@ -14,6 +14,7 @@ Entry types and what their bodies must hold (more keys are welcome; unknown type
                 of held-out vectors was spent. Nothing of what came of it
 ``decision``    with a submission: ``verdict_seq``, ``nonce``, ``reviewer``, ``decision``, ``envelope`` (DSSE):
                 what a person signed about a verdict
+``removed``     ``what``, ``reason``, ``items`` (``name`` and ``size`` each): bytes that go, entered before they do
 ==============  ===========================================================================
 """
 
@@ -237,6 +238,8 @@ def check_body(kind: str, submission: str | None, body: Mapping[str, Any]) -> No
                 raise ValueError("a decision belongs to a submission and names its verdict's entry")
             for key in ("nonce", "reviewer", "decision"):
                 _text(body, key)
+        elif kind == "removed":
+            _check_removed(body)
         elif kind == "revoked":
             valid_sha256(_text(body, "digest"))
             _text(body, "reason")
@@ -259,6 +262,18 @@ def _check_verdict(submission: str | None, body: Mapping[str, Any]) -> None:
             raise ValueError("a finding is an object")  # noqa: TRY004 - as above
         for key in _FINDING_TEXTS:
             _text(finding, key)
+
+
+def _check_removed(body: Mapping[str, Any]) -> None:
+    for key in ("what", "reason"):
+        _text(body, key)
+    items = body.get("items")
+    if not isinstance(items, list | tuple) or not 1 <= len(items) <= 1000:
+        raise ValueError("`items` is a list of 1 to 1,000")
+    for item in items:
+        if not isinstance(item, dict) or type(item.get("size")) is not int or item["size"] < 0:
+            raise ValueError("an item has a `name` and a `size` in bytes")
+        _text(item, "name")
 
 
 def _text(body: Mapping[str, Any], key: str) -> str:

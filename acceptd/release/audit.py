@@ -16,6 +16,7 @@ from acceptd.record.log import Ledger
 from acceptd.release import channel as channels
 from acceptd.release import stated, store
 from acceptd.release.book import Book, Row, read_book
+from acceptd.release.gone import excused
 from acceptd.release.layout import (
     BUNDLE_LINK,
     CURRENT,
@@ -151,7 +152,7 @@ def _store(state: Path, ledger: Ledger, *, objects: bool, progress: Callable[[st
             (store.verify if objects else store.present)(state, digest)
         except AcceptdError as error:
             found.append(Difference("store", where, getattr(error, "message", str(error))))
-    for digest in sorted(due - set(kept)):
+    for digest in sorted(due - set(kept) - excused(ledger, read_book(ledger))):
         found.append(Difference("store", f"store/sha256/{digest}", "is missing, and a release names it"))
     return found
 

@@ -1,7 +1,8 @@
 """Where releases lie below a state directory, and the locks that order those who write them.
 
 Locks are flock(2) on files in ``locks/`` (0700), beside the trees that loaders read. Order, so that nobody
-waits in a circle: the revocation lock (shared to promote, exclusive to revoke), then one model's lock.
+waits in a circle: the store's lock (shared to bring a bundle there and promote it, exclusive to remove one), the
+revocation lock (shared to promote, exclusive to revoke), then one model's lock.
 """
 
 from __future__ import annotations
@@ -71,6 +72,16 @@ def numbers_on_disk(state: Path, model_id: str, channel: str) -> list[int]:
     except FileNotFoundError:
         return []
     return sorted(int(name) for name in names if len(name) == 6 and name.isascii() and name.isdecimal())
+
+
+@contextlib.contextmanager
+def store_lock(state: Path, *, shared: bool) -> Iterator[None]:
+    """Hold off removals (``shared``): what was found in the store, or put there, stays until it is named.
+
+    Exclusive: hold off those who are about to name a bundle of the store, to remove one.
+    """
+    with _flock(make_directories(state, "locks", 0o700) / "store.lock", shared=shared):
+        yield
 
 
 @contextlib.contextmanager

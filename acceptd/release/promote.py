@@ -24,6 +24,7 @@ from acceptd.record.log import Ledger
 from acceptd.release import channel as channels
 from acceptd.release import store, trust
 from acceptd.release.book import Book, Row, read_book
+from acceptd.release.gone import refuse_removed
 from acceptd.release.layout import (
     BUNDLE_LINK,
     RELEASE_FILE,
@@ -124,6 +125,7 @@ def promote(
         if current is not None and current.digest == digest:
             return _released(state, current, new=False)
         order = replace(order, decisions=_accepted(ledger, keys, order, decide))
+        refuse_removed(state, ledger, digest)
         return _advance(state, ledger, keys, order, store.present(state, digest), terms)
 
 
@@ -185,6 +187,7 @@ def rollback_locked(
     if rejected is not None and (why := rejected(ledger.entry(target.verdict_seq))):
         remedy = "name another release with --to"
         raise ReleaseError(f"{target.digest} (number {target.number}) is {why} since", remedy=remedy)
+    refuse_removed(state, ledger, target.digest)
     before = channels.verified_release(state, keys, target, target.release_digest)
     order = _Order(
         model_id, channel, "rollback", target.digest, dict(before.manifest), target.verdict_seq,

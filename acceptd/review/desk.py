@@ -21,7 +21,8 @@ from acceptd.record.log import Ledger
 from acceptd.record.queue import Queue, Submission
 from acceptd.record.tables import FINAL_STATES
 from acceptd.release.book import read_book
-from acceptd.release.layout import model_lock
+from acceptd.release.gone import refuse_removed
+from acceptd.release.layout import model_lock, store_lock
 from acceptd.release.model import Decided
 from acceptd.release.promote import Release, promote
 from acceptd.release.settle import Terms
@@ -168,22 +169,23 @@ class Desk:
         if not weighed.allowed:
             remedy = f"see `acceptd review show {submission}`"
             raise ReleaseError(f"{submission} may not be promoted: {weighed.reason}", remedy=remedy)
-        self._store(row)
-        made = promote(
-            self.state,
-            self.ledger,
-            keys,
-            model_id=str(row.model),
-            channel=channel,
-            digest=str(row.bundle_digest),
-            manifest_json=row.data["manifest"],
-            verdict_seq=entry.seq,
-            options=row.data["options"],
-            profiles=row.data.get("profiles", ()),
-            reason=reason,
-            decide=self.decided(channel),
-            terms=terms,
-        )
+        with store_lock(self.state, shared=True):  # what is kept, or found there, is not removed meanwhile
+            self._store(row)
+            made = promote(
+                self.state,
+                self.ledger,
+                keys,
+                model_id=str(row.model),
+                channel=channel,
+                digest=str(row.bundle_digest),
+                manifest_json=row.data["manifest"],
+                verdict_seq=entry.seq,
+                options=row.data["options"],
+                profiles=row.data.get("profiles", ()),
+                reason=reason,
+                decide=self.decided(channel),
+                terms=terms,
+            )
         with contextlib.suppress(OSError):
             self._kept(row).parent.rmdir()
         return made
@@ -197,6 +199,7 @@ class Desk:
             verify(self.state, str(row.bundle_digest))
             return
         if not self._kept(row).is_dir():
+            refuse_removed(self.state, self.ledger, str(row.bundle_digest), row.id)
             raise ReleaseError(f"the bytes of {row.id} are not kept any more", remedy="submit it again")
         sealed = Sealed.model_validate(row.data["sealed"])
         place = put(self.state, self._kept(row), sealed)

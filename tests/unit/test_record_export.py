@@ -148,7 +148,7 @@ def test_memory_does_not_grow_with_the_log(tmp_path: Path) -> None:
         peaks = []
         for _ in range(2):
             with ledger.transaction() as change:
-                for _ in range(len(peaks) * 600 + 300):
+                for _ in range(len(peaks) * 600 + 600):
                     change.append("note", {"text": "x" * 1000})
             peaks.append(peak(ledger))
     assert peaks[1] < 1.5 * peaks[0]

@@ -1,0 +1,75 @@
+"""Retention beside a running daemon: a thread of its own, now and then, that ends soon after it is told to."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import structlog
+
+from acceptd.config import RetentionTable
+from acceptd.errors import AcceptdError, ConfigError
+from acceptd.policy.load import load_reviewers
+from acceptd.record.entry import utc_now
+from acceptd.record.log import Ledger
+from acceptd.retention.collect import Collected, collect
+from acceptd.retention.look import Look
+from acceptd.retention.usage import gib
+from acceptd.review.desk import Desk
+from acceptd.rules import Rules
+
+log = structlog.get_logger("acceptd.retention")
+
+
+def look_at(state: Path, ledger: Ledger, rules: Rules, now: str = "") -> Look:
+    """Return a look at ``state`` now; where the reviewers are refused, one that lets held bundles stay."""
+    try:
+        desk = Desk(state, ledger, rules.policy, load_reviewers(rules.directory))
+    except ConfigError as error:
+        return Look(state, ledger, None, now or utc_now(), f"the reviewers are refused: {error.message}")
+    return Look(state, ledger, desk, now or utc_now())
+
+
+class Retention:
+    """Collects when ``interval_seconds`` have passed since it last began; the first time at once."""
+
+    def __init__(self, state: Path, ledger: Ledger, rules: Callable[[], Rules], table: RetentionTable) -> None:
+        self._state, self._ledger, self._rules, self._table = state, ledger, rules, table
+        self._due = 0.0
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def nudge(self) -> None:
+        """Begin a run where one is due and none is at work; return at once."""
+        if time.monotonic() < self._due or (self._thread is not None and self._thread.is_alive()):
+            return
+        self._due = time.monotonic() + self._table.interval_seconds
+        self._thread = threading.Thread(target=self._run, name="retention", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End after the thing that is being removed."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            done = collect(look_at(self._state, self._ledger, self._rules()), self._table, self._stop.is_set)
+        except (AcceptdError, OSError) as error:
+            log.error("retention", error=str(error))  # noqa: TRY400 - it says all
+        except Exception:
+            log.exception("retention")
+        else:
+            _tell(done)
+
+
+def _tell(done: Collected) -> None:
+    for one in done.gone:
+        log.info("removed", place=one.thing.place, bytes=one.thing.size, reason=one.reason)
+    for problem in done.problems[:16]:
+        log.warning("not removed", place=problem)
+    if done.gone:
+        log.info("retention", removed=len(done.gone), size=gib(done.size), stay=len(done.kept))
