@@ -27,6 +27,9 @@ _MISSING: Final = b"\0" * 32
 """In place of the hash of a value that nothing makes."""
 _LEFT_OUT: Final = b"\1" * 32
 _NOTHING: Final = b"\2" * 32
+_KEPT: Final = 1 << 14
+_SHORT: Final = 1 << 10
+"""So many hashes of attributes are kept, of at most so many bytes each."""
 _TYPED: Final = {1: "<f4", 14: "<f4", 11: "<f8", 15: "<f8", 7: "<i8", 13: "<u8", 12: "<u4"}
 
 
@@ -73,6 +76,7 @@ class Hasher:
         self._functions: dict[Key, bytes] = {}
         self._scopes: dict[int, bytes] = {}
         self._operators: dict[tuple[str, str, int], bytes] = {}
+        self._plain: dict[tuple[bytes, ...], bytes] = {}
         self.values: dict[int, bytes] = {}
         """Hash of each value that was reached."""
 
@@ -142,11 +146,11 @@ class Hasher:
     def _node(self, node: Node) -> bytes:
         hashes = self.values
         children = tuple((name, self._subgraph(child)) for name, child in node.children)
-        attributes = [self._attribute(attribute, children) for attribute in node.proto.attribute]
+        attributes = self._attributes(node, children)
         present = bytes([value != ABSENT for value in node.outputs])
         inputs = [hashes.get(value, _MISSING) if value != ABSENT else _LEFT_OUT for value in node.inputs]
         # Parts of fixed size but for one, whose length stands before it: nothing can be read two ways.
-        head = (self._operator(node), _all(attributes), len(present).to_bytes(4, "little"), present)
+        head = (self._operator(node), attributes, len(present).to_bytes(4, "little"), present)
         whole = hashlib.blake2b(b"".join((*head, *inputs)), digest_size=32).digest()
         for at, value in enumerate(node.outputs):
             if value != ABSENT:
@@ -170,10 +174,23 @@ class Hasher:
             self._operators[key] = known
         return known
 
+    def _attributes(self, node: Node, children: tuple[tuple[str, bytes], ...]) -> bytes:
+        """Return the hash of a node's attributes; nodes of one kind mostly have the same, which are hashed once."""
+        found = node.proto.attribute
+        if not found:
+            return _NOTHING
+        if not all(map(_plain, found)):
+            return _all([self._attribute(attribute, children) for attribute in found])
+        written = tuple([attribute.SerializeToString(deterministic=True) for attribute in found])
+        known = self._plain.get(written)
+        if known is None:
+            known = _all([_hash(one) for one in written])
+            if len(self._plain) < _KEPT and sum(map(len, written)) <= _SHORT:
+                self._plain[written] = known
+        return known
+
     def _attribute(self, attribute: Any, children: tuple[tuple[str, bytes], ...]) -> bytes:
-        if not (
-            attribute.HasField("t") or attribute.HasField("g") or attribute.HasField("sparse_tensor")
-        ) and not (attribute.tensors or attribute.graphs or attribute.sparse_tensors or attribute.doc_string):
+        if _plain(attribute):
             return _hash(attribute.SerializeToString(deterministic=True))
         name = name_text(attribute.name)
         parts = [attribute.t] if attribute.HasField("t") else []
@@ -187,6 +204,13 @@ class Hasher:
             return self._tensor(tensor)
         dims = np.array(tensor.dims, "<i8").tobytes()
         return _hash(b"sparse", dims, self._tensor(tensor.values), self._tensor(tensor.indices))
+
+
+def _plain(attribute: Any) -> bool:
+    """Whether it holds numbers and texts alone, and no words about itself."""
+    return not (
+        attribute.HasField("t") or attribute.HasField("g") or attribute.HasField("sparse_tensor")
+    ) and not (attribute.tensors or attribute.graphs or attribute.sparse_tensors or attribute.doc_string)
 
 
 def _scalars(attribute: Any) -> list[bytes]:

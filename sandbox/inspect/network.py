@@ -140,6 +140,8 @@ def _define(scope: Scope, net: Network) -> None:
 def _children(attribute: Any, node: Node, net: Network) -> None:
     """Enter the subgraphs of an attribute, whatever its ``type`` says it holds."""
     graphs = [attribute.g] if attribute.HasField("g") else []
+    if not graphs and not attribute.graphs:
+        return
     name = short(attribute.name)
     many = len(graphs)
     for index, graph in enumerate([*graphs, *attribute.graphs]):
