@@ -175,7 +175,7 @@ class Hasher:
         return known
 
     def _attributes(self, node: Node, children: tuple[tuple[str, bytes], ...]) -> bytes:
-        """Return the hash of a node's attributes; nodes of one kind mostly have the same, which are hashed once."""
+        """Return the hash of a node's attributes; those that many nodes share are hashed once."""
         found = node.proto.attribute
         if not found:
             return _NOTHING
