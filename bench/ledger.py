@@ -1,16 +1,17 @@
 """The ledger at a hundred and at a million entries: append, proof, full verification, memory.
 
-Usage: python -m bench.ledger [--entries N] [--state DIR]
+Usage: python -m bench.ledger [--entries N] [--state DIR] [--real] [--workers N]
 
-Entries are verdicts with signed statements, each a little different, as a daemon writes them, in
-transactions of many; the appends that are measured are single ones, each with its own commit and fsync.
-Of both sizes they are taken in turn (A B A B), so that a busy disk meets both alike.
+What the entries are, :mod:`bench.ledger_state` says; with ``--real`` verdicts are as long as the demo's (22 KB
+for 2.6) and have their evidence. The appends that are measured are single verdicts, each with its own commit
+and fsync, of both sizes in turn (A B A B), so that a busy disk meets both alike.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import platform
 import resource
 import shutil
@@ -21,55 +22,16 @@ import time
 from pathlib import Path
 from typing import Any
 
-from acceptd.record import attest, audit, checkpoint
-from acceptd.record.entry import NewEntry
-from acceptd.record.keys import Signer, create_keys, load_keyring, load_signer
+from acceptd.record import audit
+from acceptd.record.database import FILE_NAME
+from acceptd.record.keys import Signer, load_signer
 from acceptd.record.log import Ledger
+from bench.ledger_state import grow, verdict
 
 SMALL = 100
-BATCH = 2_000
 ROUNDS = 5
 APPENDS = 60
 """Appends of one size in one round."""
-
-
-def verdict(number: int, signer: Signer) -> NewEntry:
-    """Return one verdict with its statement, about the size of a real one."""
-    submission, digest = f"s-{number:09d}", f"{number:064x}"
-    findings = [
-        {
-            "code": "contract/none", "severity": "info", "audience": "reviewer", "stage": "judge",
-            "where": "mosaic/model", "message": "no contract for this model", "count": 1,
-        }
-    ]  # fmt: skip
-    statement = attest.verdict_statement(
-        submission=submission, verdict="accepted", bundle_id="mosaic/model", bundle_digest=digest,
-        files=[("model.onnx", digest), ("bundle.toml", digest)], findings=findings,
-        predicate={"timings_ms": {"seal": 3.1, "inspect": 20.5, "run": 31.0}, "walls": {"seccomp": "enforced"}},
-    )  # fmt: skip
-    body = {
-        "verdict": "accepted", "judged_at": "2026-11-29T11:57:00Z", "reason": "every required stage is complete",
-        "team": "mosaic", "model": "mosaic/model", "bundle_digest": digest, "findings": findings,
-        "statement": attest.sign_statement(statement, signer),
-    }  # fmt: skip
-    return NewEntry("verdict", body, submission)
-
-
-def grow(state: Path, entries: int) -> None:
-    """Make a log of ``entries`` entries with a checkpoint at its end; an older one is kept as far as it goes."""
-    if not (state / "keys").is_dir():
-        state.mkdir(parents=True, exist_ok=True)
-        create_keys(state)
-    signer = load_signer(state, "ledger")
-    with Ledger.open(state) as ledger:
-        size = ledger.tree().size
-        while size < entries:
-            some = [verdict(number, signer) for number in range(size, min(size + BATCH, entries))]
-            ledger.append_many(some)
-            size += len(some)
-            if size % 50_000 < BATCH:
-                print(f"  {size} entries", file=sys.stderr, flush=True)
-        checkpoint.write(state, ledger, signer, load_keyring(state))
 
 
 def timed(ledger: Ledger, first: int, signer: Signer) -> list[float]:
@@ -123,22 +85,37 @@ def proofs(state: Path) -> dict[str, Any]:
     }
 
 
-def verification(state: Path) -> dict[str, Any]:
-    """Measure one full audit: wall clock, processor time, and how far the resident set rose."""
-    before = resource.getrusage(resource.RUSAGE_SELF)
+def verification(state: Path, workers: int | None) -> dict[str, Any]:
+    """Measure one full audit: wall clock, processor time, and the largest resident sets."""
+    before = spent()
     start = time.perf_counter()
-    found = audit.examine(state)
+    found = audit.examine(state, workers=workers, told=_told)
     wall = time.perf_counter() - start
-    after = resource.getrusage(resource.RUSAGE_SELF)
-    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    print(file=sys.stderr)
     assert found.differences == (), found.differences[:3]
-    spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    size = os.stat(state / FILE_NAME).st_size
     return {
         "verify_entries": found.head.size,
+        "verify_mib": size >> 20,
         "verify_s": round(wall, 2),
-        "verify_cpu_s": round(spent + children.ru_utime + children.ru_stime, 2),
-        "verify_rss_rise_mib": round((after.ru_maxrss - before.ru_maxrss) / 1024, 1),
+        "verify_cpu_s": round(spent() - before, 2),
+        "verify_entries_per_s": round(found.head.size / wall),
+        "verify_mib_per_s": round((size >> 20) / wall, 1),
+        "verify_peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10,
+        "verify_worker_peak_mib": resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss >> 10,
     }
+
+
+def spent() -> float:
+    """Return the processor seconds of this process and of its ended children."""
+    return sum(
+        used.ru_utime + used.ru_stime
+        for used in (resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN))
+    )
+
+
+def _told(text: str) -> None:
+    print(f"\r  {text} ", end="", file=sys.stderr, flush=True)
 
 
 def main() -> int:
@@ -146,14 +123,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--entries", type=int, default=1_000_000)
     parser.add_argument("--state", type=Path, help="keep the large log here, and go on from it")
+    parser.add_argument("--real", action="store_true", help="verdicts and evidence as large as the demo's")
+    parser.add_argument("--workers", type=int, help="processes that verify (default: one for each core)")
+    parser.add_argument("--make-only", action="store_true", help="make the large log and stop")
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="acceptd-bench-") as name:
         small = Path(name) / "small"
         large = chosen.state or Path(name) / "large"
-        grow(small, SMALL)
-        grow(large, chosen.entries)
+        grow(small, SMALL, real=chosen.real)
+        grow(large, chosen.entries, real=chosen.real)
+        if chosen.make_only:
+            return 0
         result = {"machine": platform.platform(), "python": platform.python_version(), "entries": chosen.entries}
-        result |= verification(large) | proofs(large) | appends(small, large)
+        result |= verification(large, chosen.workers) | proofs(large) | appends(small, large)
         if chosen.state is None:
             shutil.rmtree(large)
     print(json.dumps(result, indent=2))

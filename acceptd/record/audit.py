@@ -1,23 +1,25 @@
 """The audit behind ``acceptd ledger verify``: recompute everything, trust nothing, say what differs and where.
 
-It reads and never mends. Memory stays constant in the number of entries: they are read by pages,
-the projections are rebuilt in SQLite's temporary file, and the differences reported are capped. The parts
-are in :mod:`acceptd.record.auditing`.
+It reads and never mends. Memory stays constant in the number of entries: they are gone through in parts, on
+every core where there are many; releases are made anew in SQLite's temporary file, and the differences
+reported are capped. The parts are in :mod:`acceptd.record.auditing`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Final
 
 from acceptd.errors import AcceptdError, LedgerError, StateError
 from acceptd.record import database
-from acceptd.record.auditing.kept import check_evidence, check_queue
-from acceptd.record.auditing.projected import check_projections
+from acceptd.record.auditing import source
+from acceptd.record.auditing.parts import LEAVES, ROWS, Part, Work
+from acceptd.record.auditing.pool import Pool, workers_for
+from acceptd.record.auditing.projected import Beside
 from acceptd.record.auditing.report import Audit, Difference, Kept, Report
-from acceptd.record.auditing.structure import check_structure
-from acceptd.record.auditing.tree import check_entries, outside_claims, own_claims
+from acceptd.record.auditing.tree import Tree, outside_claims, own_claims
 from acceptd.record.keys import Keyring, load_keyring
 from acceptd.record.log import Ledger
 
@@ -32,35 +34,77 @@ def verify(state: Path, keyring: Keyring | None = None) -> list[Difference]:
     return list(examine(state, keyring).differences)
 
 
-def examine(state: Path, keyring: Keyring | None = None, kept: Sequence[Kept] = ()) -> Audit:
+def examine(
+    state: Path,
+    keyring: Keyring | None = None,
+    kept: Sequence[Kept] = (),
+    *,
+    workers: int | None = None,
+    told: Callable[[str], None] = lambda _text: None,
+) -> Audit:
     """Audit the ledger of ``state``, however damaged it is, against the checkpoints ``kept`` outside it.
 
     ``keyring`` is the auditor's own copy; without it the state directory's is used, which says less.
-    Raises StateError only where there is no ledger to look at.
+    ``workers`` processes share the work (default: as many as there are cores, where there is much to do);
+    ``told`` hears how far it is. Raises StateError only where there is no ledger to look at.
     """
     report = Report()
-    database.check_file(state / database.FILE_NAME)
+    path = state / database.FILE_NAME
+    database.check_file(path)
     if keyring is None:
         try:
             keyring = load_keyring(state)
         except AcceptdError as error:
             report.add("keys", "keyring.json", error)
     try:
-        ledger = Ledger.open(state, create=False, damaged=True)
+        with Ledger.open(state, create=False, damaged=True) as ledger:
+            origin = ledger.origin
+        claims = own_claims(state, origin, keyring, report) + outside_claims(kept, origin, keyring, report)
+        with database.translated(path), contextlib.closing(source.connect(path)) as raw:
+            work = Work(raw, path, origin, keyring)
+            with Pool(work, workers_for(path) if workers is None else workers) as pool:
+                _all(work, pool, Tree(claims, report), report, told)
     except (LedgerError, StateError) as error:
         report.add("database", database.FILE_NAME, error)
-        return report.audit()
-    with ledger:
-        claims = own_claims(state, ledger, keyring, report) + outside_claims(kept, ledger, keyring, report)
-        for check in (
-            partial(check_structure, ledger, report),
-            partial(check_entries, claims, ledger, keyring, report),
-            partial(check_projections, ledger, report),
-            partial(check_queue, ledger, report),
-            partial(check_evidence, ledger, report),
-        ):
-            try:
-                check()
-            except LedgerError as error:
-                report.add("database", database.FILE_NAME, error)
     return report.audit()
+
+
+def _all(work: Work, pool: Pool, tree: Tree, report: Report, told: Callable[[str], None]) -> None:
+    beside = Beside(work.raw, report)
+    structure = pool.begin(Part("structure"))
+    entries = source.count(work.raw, "SELECT count(*) FROM entries")
+    full = entries - entries % LEAVES  # the rest is looked at in the last snapshot
+    for part, came in pool.each(tree.part(first, first + LEAVES) for first in range(0, full, LEAVES)):
+        told(f"entry {part.end:,} of {entries:,}")
+        report.merge(came)
+        tree.take(work.raw, part, came)
+        beside.take(came)
+    with source.snapshot(work.raw):
+        # What was appended meanwhile: the rest of the log, and what its projections come to.
+        entries = source.count(work.raw, "SELECT count(*) FROM entries")
+        for first in range(full, entries, LEAVES):
+            part = tree.part(first, min(first + LEAVES, entries))
+            came = work.within(part, report)
+            tree.take(work.raw, part, came)
+            beside.take(came)
+        report.head = tree.finish(work.raw)
+        beside.finish()
+    report.merge(structure.result())
+    for kind, table in (("queue", "submissions"), ("evidence", "evidence")):
+        rows = source.count(work.raw, f"SELECT count(*) FROM {table}")  # noqa: S608
+        for number, (_, came) in enumerate(pool.each(_parts(work, kind, table)), 1):
+            told(f"{kind}: row {min(number * ROWS, rows):,} of {rows:,}")
+            report.merge(came)
+
+
+def _parts(work: Work, kind: str, table: str) -> Iterator[Part]:
+    """Parts of ROWS rows, however far apart their row ids lie."""
+    query = f"SELECT rowid FROM {table} WHERE rowid >= ? ORDER BY rowid LIMIT 1 OFFSET ?"  # noqa: S608
+    found = work.raw.execute(query, (-_MOST, 0)).fetchone()
+    while found is not None:
+        first, found = int(found[0]), work.raw.execute(query, (int(found[0]), ROWS)).fetchone()
+        yield Part(kind, first, int(found[0]) if found is not None else _MOST)
+
+
+_MOST: Final = 2**63 - 1
+"""SQLite's largest row id; one that is taken is of no use to it, and to nobody."""

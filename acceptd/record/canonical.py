@@ -7,11 +7,14 @@ floats that print as integers, stay within ±(2^53−1); numbers are finite; tex
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import math
 import re
 import secrets
+import threading
+from collections.abc import Callable
 from typing import Any, Final
 
 import rfc8785
@@ -124,12 +127,90 @@ def parse(data: bytes) -> Any:
     That refuses NaN, duplicate keys, white space, other spellings of a number, and lone surrogates.
     """
     try:
-        value = json.loads(data.decode("utf-8"), parse_constant=_no_constant)
+        text = data.decode("utf-8")
+        value = _read_again(text, data)
+        if value is not _ODD:
+            return value
+        value = json.loads(text, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
         raise LedgerError(f"not JSON: {error}") from error
     if canonical(value) != data:
         raise LedgerError("JSON, but not in canonical form (RFC 8785)")
     return value
+
+
+def _read_again(text: str, data: bytes) -> Any:
+    """Return the value of ``text`` if it is certainly canonical, else :data:`_ODD`: most are; a walk is dear.
+
+    What the C encoder writes again character for character has its keys sorted and once each, no space, and
+    RFC 8785's escapes; numbers that the two spell differently are each checked and stand in ``others``.
+    Left to the long way: integers of 16 digits, characters from U+E000 (where UTF-16 orders keys otherwise),
+    deep nesting.
+    """
+    reader = _READER
+    reader.others.clear()
+    try:
+        value = reader.decode(text)
+    except _OddError:
+        return _ODD
+    if not _same(text, _AGAIN.encode(value), reader.others):
+        return _ODD
+    if not text.isascii() and _HIGH.search(data) is not None:
+        return _ODD
+    if data.count(b"{") + data.count(b"[") > MAX_DEPTH and _is_deep(value):
+        return _ODD
+    return value
+
+
+def _same(text: str, again: str, others: list[tuple[str, str]]) -> bool:
+    """Whether ``again`` is ``text`` once each of ``others`` (its spelling there, ours) is put back, in order.
+
+    No number of ``text`` has our spelling, so each of ours in ``again`` takes one replacement; there are not
+    more than those, so no text in quotes can take one.
+    """
+    place, shift = 0, 0
+    for digits, ours in others:
+        found = again.find(ours, place)
+        while found >= 0 and not text.startswith(digits, found + shift):
+            found = again.find(ours, found + 1)
+        if found < 0 or again[place:found] != text[place + shift : found + shift]:
+            return False
+        place = found + len(ours)
+        shift += len(digits) - len(ours)
+    return again[place:] == text[place + shift :]
+
+
+@functools.lru_cache(maxsize=4096)
+def _spelled(digits: str) -> tuple[float, str]:
+    """Return the value of a canonical number, and how the C encoder spells it where that is otherwise.
+
+    Raises _OddError where ``digits`` are not its canonical spelling, or it may not be kept as a number.
+    """
+    value = float(digits)
+    if not math.isfinite(value) or _prints_as_large_integer(value) or rfc8785.dumps(value) != digits.encode():
+        raise _OddError
+    ours = repr(value)
+    return value, "" if ours == digits else ours
+
+
+def _is_deep(value: Any) -> bool:
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        level = [
+            inner
+            for outer in level
+            for inner in (outer.values() if type(outer) is dict else outer)
+            if type(inner) is dict or type(inner) is list
+        ]
+        if not level:
+            return False
+    return True
+
+
+def _short_integer(digits: str) -> int:
+    if len(digits) > 15:
+        raise _OddError
+    return int(digits)
 
 
 def plain(value: object) -> Any:
@@ -238,3 +319,29 @@ def _check_text(text: str, where: str) -> None:
 
 def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is no JSON")
+
+
+_ODD: Final = object()
+_HIGH: Final = re.compile(rb"[\xee-\xf4]")
+_AGAIN: Final = json.JSONEncoder(
+    ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"), check_circular=False
+)
+
+
+class _Reader(threading.local):
+    """A decoder for each thread: making one costs as much as reading a short entry."""
+
+    def __init__(self) -> None:
+        self.others: list[tuple[str, str]] = []
+        """The numbers that the encoder will spell otherwise, in order: their spelling, ours."""
+        decoder = json.JSONDecoder(parse_constant=_no_constant, parse_float=self._number, parse_int=_short_integer)
+        self.decode: Callable[[str], Any] = decoder.decode
+
+    def _number(self, digits: str) -> float:
+        value, ours = _spelled(digits)
+        if ours:
+            self.others.append((digits, ours))
+        return value
+
+
+_READER: Final = _Reader()

@@ -47,15 +47,22 @@ class Frontier:
 
     def append(self, leaf: bytes) -> tuple[Frontier, list[Node]]:
         """Return the frontier with one more leaf hash, and the inner nodes that this completes."""
+        return self.join(0, leaf)
+
+    def join(self, level: int, subtree: bytes) -> tuple[Frontier, list[Node]]:
+        """Return the frontier with the root of the next 2^level leaves, and the inner nodes that this completes.
+
+        ``size`` must be a multiple of 2^level.
+        """
         stack = list(self.hashes)
         completed: list[Node] = []
-        level, index, current = 0, self.size, leaf
+        size, index, current = self.size + (1 << level), self.size >> level, subtree
         while index & 1:
             current = node_hash(stack.pop(), current)
             level, index = level + 1, index >> 1
             completed.append(Node(level, index, current))
         stack.append(current)
-        return Frontier(self.size + 1, tuple(stack)), completed
+        return Frontier(size, tuple(stack)), completed
 
     def root(self) -> bytes:
         """Return the tree's root at this size."""
@@ -80,6 +87,15 @@ def perfect_subtrees(start: int, end: int) -> list[tuple[int, int]]:
         parts.append((level, start >> level))
         start += 1 << level
     return parts
+
+
+def levels(leaves: Sequence[bytes]) -> list[list[bytes]]:
+    """Return the hashes of all perfect subtrees over leaf hashes, by level, from the leaves up."""
+    found = [list(leaves)]
+    while len(found[-1]) > 1:
+        below = found[-1]
+        found.append([node_hash(below[at], below[at + 1]) for at in range(0, len(below) - 1, 2)])
+    return found
 
 
 def root_of(leaves: Iterable[bytes]) -> bytes:

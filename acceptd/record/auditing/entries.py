@@ -1,47 +1,134 @@
-"""One entry of the log against its columns, and its verdict against the signed statement."""
+"""Entries of the log against their columns, statements, projected rows and the tree over them."""
 
 from __future__ import annotations
 
-from typing import Any
-
-from sqlalchemy import Row
+import sqlite3
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
 
 from acceptd.errors import LedgerError, LoaderError
 from acceptd.record import merkle
 from acceptd.record.attest import statement_differences, verify_statement
+from acceptd.record.auditing import projected
 from acceptd.record.auditing.report import Report
 from acceptd.record.entry import Entry, check_body, decode, unique_key
 from acceptd.record.keys import Keyring
 
+LEVEL: Final = 12
+"""Entries are gone through in subtrees of this height."""
 
-def check_entry(row: Row[Any], leaf: bytes, origin: str, keyring: Keyring | None, report: Report) -> str:
-    """Compare one entry with its columns; return the digest of the evidence that it binds, or nothing."""
+_ENTRIES: Final = (
+    "SELECT seq, type, submission, unique_key, leaf, leaf_hash, recorded_at FROM entries "
+    "WHERE seq >= ? AND seq < ? ORDER BY seq"
+)
+_NODES: Final = "SELECT idx, hash FROM nodes WHERE level = ? AND idx >= ? AND idx < ? ORDER BY idx"
+
+
+class Stored(NamedTuple):
+    """A row of ``entries``, in the order of its columns."""
+
+    seq: int
+    type: str
+    submission: str | None
+    unique_key: str | None
+    leaf: bytes
+    leaf_hash: bytes
+    recorded_at: str
+
+
+def check_entries(
+    raw: sqlite3.Connection,
+    first: int,
+    end: int,
+    marks: Sequence[int],
+    origin: str,
+    keyring: Keyring | None,
+    report: Report,
+) -> dict[str, Any]:
+    """Check the entries [first, end), ``first`` a multiple of 2^LEVEL; return what the tree above needs.
+
+    ``hashes`` are those of the perfect subtrees of the ``size`` leaves that stand before a gap, ``marks`` the
+    same at each wanted size (in hex), ``releases`` the entries that releases follow from, ``verdicts`` and
+    ``findings`` the projected rows that belong to these entries.
+    """
+    leaves: list[bytes] = []
+    whole = True
+    came: dict[str, Any] = {"verdicts": 0, "findings": 0, "releases": []}
+    for values in raw.execute(_ENTRIES, (first, end)):
+        row = Stored._make(values)
+        if whole and row.seq != first + len(leaves):
+            report.add("entry", f"entry {first + len(leaves)}", f"is missing: entry {row.seq} follows")
+            whole = False  # what comes after a gap has another tree; one difference says it
+        leaf = row.leaf if isinstance(row.leaf, bytes) else b""
+        leaf_hash = merkle.leaf_hash(leaf)
+        if whole:
+            leaves.append(leaf_hash)
+        entry = check_entry(row, leaf, leaf_hash, origin, keyring, report)
+        if entry is not None:
+            _follow(raw, entry, came, report)
+    if whole and first + len(leaves) < end:
+        report.add("entry", f"entry {first + len(leaves)}", "is missing")
+        whole = False
+    levels = merkle.levels(leaves)
+
+    def fetch(level: int, index: int) -> bytes:
+        return levels[level][index - (first >> level)]
+
+    def hashes(size: int) -> list[str]:
+        return [fetch(*place).hex() for place in merkle.perfect_subtrees(first, size)]
+
+    size = first + len(leaves)
+    if whole:
+        _nodes(raw, first, levels, report)
+    came |= {"size": len(leaves), "whole": whole, "hashes": hashes(size)}
+    return came | {"marks": {str(mark): hashes(mark) for mark in marks if mark <= size}}
+
+
+def _follow(raw: sqlite3.Connection, entry: Entry, came: dict[str, Any], report: Report) -> None:
+    """What follows from one entry: projected rows, and evidence that must be there."""
+    if entry.type == "verdict":
+        verdicts, findings = projected.check_verdict(raw, entry, report)
+        came["verdicts"] += verdicts
+        came["findings"] += findings
+        bound = entry.body.get("evidence_digest")
+        if bound and raw.execute("SELECT 1 FROM evidence WHERE digest = ?", (str(bound),)).fetchone() is None:
+            report.add("evidence", str(bound), f"is missing, and entry {entry.seq} rests on it")
+    elif entry.type in projected.EVENTS:
+        came["releases"].append(projected.event(entry))
+
+
+def check_entry(
+    row: Stored, leaf: bytes, leaf_hash: bytes, origin: str, keyring: Keyring | None, report: Report
+) -> Entry | None:
+    """Compare one entry with its columns; return what its leaf holds, or None where that cannot be read."""
     where = f"entry {row.seq}"
-    if merkle.leaf_hash(leaf) != row.leaf_hash:
+    if leaf_hash != row.leaf_hash:
         report.add("entry", where, "its bytes are not those of its leaf hash")
     try:
-        entry = decode(leaf, row.leaf_hash)
+        entry = decode(leaf, leaf_hash)
         check_body(entry.type, entry.submission, entry.body)
+        due = Stored(
+            entry.seq,
+            entry.type,
+            entry.submission,
+            unique_key(entry.type, entry.submission, entry.body),
+            leaf,
+            leaf_hash,
+            entry.at,
+        )
     except LedgerError as error:
         report.add("entry", where, error)
-        return ""
-    due = {
-        "seq": entry.seq,
-        "type": entry.type,
-        "submission": entry.submission,
-        "recorded_at": entry.at,
-        "unique_key": unique_key(entry.type, entry.submission, entry.body),
-    }
-    for column, value in due.items():
-        if row._mapping[column] != value:
-            report.add(
-                "entry", where, f"column {column} is {row._mapping[column]!r:.80}, its leaf says {value!r:.80}"
-            )
+        return None
+    if due != row:
+        for column in ("seq", "type", "submission", "recorded_at", "unique_key"):
+            said, value = getattr(row, column), getattr(due, column)
+            if said != value:
+                report.add("entry", where, f"column {column} is {said!r:.80}, its leaf says {value!r:.80}")
     if row.seq == 0 and (entry.type != "log" or entry.body.get("origin") != origin):
         report.add("entry", where, f"is not the beginning of the log {origin}")
     if entry.type == "verdict" and keyring is not None:
         _statement(entry, origin, keyring, report)
-    return str(entry.body.get("evidence_digest") or "") if entry.type == "verdict" else ""
+    return entry
 
 
 def _statement(entry: Entry, origin: str, keyring: Keyring, report: Report) -> None:
@@ -57,3 +144,14 @@ def _statement(entry: Entry, origin: str, keyring: Keyring, report: Report) -> N
         return
     for difference in statement_differences(value, entry.submission, entry.body, origin, entry.seq):
         report.add("statement", where, difference)
+
+
+def _nodes(raw: sqlite3.Connection, first: int, levels: list[list[bytes]], report: Report) -> None:
+    """Compare the stored nodes above the leaves from ``first`` with the computed ones."""
+    for level, computed in enumerate(levels[1:], 1):
+        base = first >> level
+        stored = dict(raw.execute(_NODES, (level, base, base + len(computed))).fetchall())
+        for index, value in enumerate(computed, base):
+            if stored.get(index) != value:
+                word = "differs from its entries" if index in stored else "is missing"
+                report.add("tree", f"node {index} of level {level}", word)

@@ -1,32 +1,140 @@
-"""The projections against a rebuild beside them."""
+"""The projections against what the entries say.
+
+A verdict's rows follow from its entry alone and are compared beside it. Releases and revocations follow from
+several entries in their order: they are made anew in SQLite's temporary file and compared at the end.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sqlite3
+from collections.abc import Iterable
+from typing import Any, Final
 
-from sqlalchemy import func, select
+from sqlalchemy.dialects import sqlite
+from sqlalchemy.schema import CreateTable
 
 from acceptd.errors import LedgerError
 from acceptd.record import projections, tables
 from acceptd.record.auditing.report import Report
-from acceptd.record.entry import Entry, check_body
-from acceptd.record.log import Ledger
+from acceptd.record.auditing.source import count
+from acceptd.record.entry import Entry
+
+EVENTS: Final = projections.TYPES - {"verdict"}
+"""Entry types that releases and revocations follow from."""
+MAX_SHOWN: Final = 20
+"""Rows that differ, shown for each table; the rest is as wrong."""
+
+_STALE: Final = "is not what the entries say"
+_MISSING: Final = "is due and not there, or not so"
+_FIELDS: Final = ("model", "channel", "number", "digest", "kind", "reason", "verdict_seq")
+_COLUMNS: Final = {table.name: [column.name for column in table.columns] for table in tables.STORED.all()}
+_VERDICT: Final = f"SELECT {', '.join(_COLUMNS['verdicts'])} FROM verdicts WHERE submission = ?"  # noqa: S608
+_FINDINGS: Final = f"SELECT {', '.join(_COLUMNS['findings'])} FROM findings WHERE submission = ? ORDER BY position"  # noqa: S608
 
 
-def check_projections(ledger: Ledger, report: Report) -> None:
-    """Report the rows that are not what the entries say."""
-    try:
-        with ledger.reading() as connection:
-            size = connection.execute(select(func.max(tables.entries.c.seq))).scalar() or 0
-            entries = _checked(ledger.entries(before=size + 1))
-            for row in projections.differences(connection, entries):
-                word = "is not what the entries say" if row.kind == "stale" else "is due and not there, or not so"
-                report.add("projection", f"{row.table}: {row.key}", word)
-    except LedgerError as error:
-        report.add("projection", "", f"cannot be rebuilt to compare: {error}")
+def check_verdict(raw: sqlite3.Connection, entry: Entry, report: Report) -> tuple[int, int]:
+    """Compare the rows of one verdict; return how many of ``verdicts`` and of ``findings`` stand for it."""
+    row = projections.verdict_row(entry)
+    due = tuple([row[name] for name in _COLUMNS["verdicts"]])
+    stored = raw.execute(_VERDICT, (entry.submission,)).fetchone()
+    if stored != due:
+        report.add(
+            "projection", f"verdicts: submission={entry.submission}", _MISSING if stored is None else _STALE
+        )
+    names = _COLUMNS["findings"]
+    rows = {one["position"]: tuple(one[name] for name in names) for one in projections.finding_rows(entry)}
+    there = {one[1]: one for one in raw.execute(_FINDINGS, (entry.submission,))}
+    if rows != there:
+        for position in sorted(rows.keys() | there.keys(), key=str)[: MAX_SHOWN * 10]:
+            if rows.get(position) != there.get(position):
+                where = f"findings: submission={entry.submission}, position={position}"
+                report.add("projection", where, _STALE if position in there else _MISSING)
+    return int(stored is not None), len(there)
 
 
-def _checked(entries: Iterator[Entry]) -> Iterator[Entry]:
-    for entry in entries:
-        check_body(entry.type, entry.submission, entry.body)
-        yield entry
+def event(entry: Entry) -> list[Any]:
+    """Return what a release or a revocation takes from an entry, as plain JSON."""
+    body = {name: entry.body[name] for name in _FIELDS if name in entry.body}
+    return [entry.type, entry.seq, entry.at, body]
+
+
+class Beside:
+    """Releases and revocations, made anew beside the stored ones on one connection."""
+
+    def __init__(self, raw: sqlite3.Connection, report: Report) -> None:
+        self._raw = raw
+        self._report = report
+        self.verdicts = self.findings = 0
+        """Rows that stand for an entry."""
+        self._broken = False
+        _, self._fresh = tables.fresh_projection()
+        for table in (self._fresh.releases, self._fresh.revocations):
+            raw.execute(f"DROP TABLE IF EXISTS temp.{table.name}")
+            raw.execute(str(CreateTable(table).compile(dialect=_DIALECT)))
+        # A channel may have many releases; one is active.
+        active = f"{self._fresh.releases.name} (model, channel) WHERE state = 'active'"
+        raw.execute(f"CREATE INDEX temp.fresh_active ON {active}")
+        self._sql: dict[Any, tuple[str, dict[str, Any]]] = {}
+
+    def take(self, came: dict[str, Any]) -> None:
+        """Bring the rows up to the entries of one part."""
+        self.verdicts += came.get("verdicts", 0)
+        self.findings += came.get("findings", 0)
+        if "error" in came:
+            self._broken = True
+        for kind, seq, at, body in came.get("releases", ()):
+            if self._broken:
+                return
+            try:
+                self._apply(projections.changes(self._fresh, kind, seq, at, body))
+            except (LedgerError, sqlite3.IntegrityError) as error:
+                self._report.add("projection", "", f"cannot be rebuilt to compare, from entry {seq} on: {error}")
+                self._broken = True
+
+    def _apply(self, changes: Iterable[projections.Change]) -> None:
+        for change in changes:
+            known = self._sql.get(change.statement)
+            if known is None:
+                known = self._sql[change.statement] = projections.plain_sql(change)
+            changed = self._raw.execute(known[0], known[1] | change.values).rowcount
+            if change.refusal and changed != 1:
+                raise LedgerError(change.refusal)
+
+    def finish(self) -> None:
+        """Compare, in the snapshot that stands."""
+        if self._broken:
+            return
+        for table, seen in (("verdicts", self.verdicts), ("findings", self.findings)):
+            if count(self._raw, f"SELECT count(*) FROM {table}") != seen:  # noqa: S608 - names of ours
+                self._strays(table)
+        for stored, due in (
+            (tables.STORED.releases, self._fresh.releases),
+            (tables.STORED.revocations, self._fresh.revocations),
+        ):
+            keys = [column.name for column in stored.primary_key]
+            for one, other, word in ((stored.name, due.name, _STALE), (due.name, stored.name, _MISSING)):
+                same = " AND ".join(f"b.{name} IS a.{name}" for name in _COLUMNS[stored.name])
+                near = " AND ".join(f"b.{name} = a.{name}" for name in keys)
+                query = (
+                    f"SELECT {', '.join(f'a.{name}' for name in keys)} FROM {one} a WHERE NOT EXISTS "  # noqa: S608
+                    f"(SELECT 1 FROM {other} b WHERE {near} AND {same}) LIMIT {MAX_SHOWN}"
+                )
+                for row in self._raw.execute(query):
+                    self._report.add("projection", f"{stored.name}: {_named(keys, row)}", word)
+
+    def _strays(self, table: str) -> None:
+        """Rows that stand for no entry. Asked only where the count is not right."""
+        keys = ["submission"] if table == "verdicts" else ["submission", "position"]
+        query = (
+            f"SELECT {', '.join(keys)} FROM {table} a WHERE NOT EXISTS (SELECT 1 FROM entries e WHERE "  # noqa: S608
+            f"e.submission = a.submission AND e.type = 'verdict') LIMIT {MAX_SHOWN}"
+        )
+        for row in self._raw.execute(query):
+            self._report.add("projection", f"{table}: {_named(keys, row)}", _STALE)
+
+
+def _named(keys: list[str], row: tuple[Any, ...]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in zip(keys, row, strict=True))
+
+
+_DIALECT: Final = sqlite.dialect(paramstyle="named")

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from acceptd.record import merkle
+from acceptd.record.database import FILE_NAME
 from acceptd.record.log import TreeHead
 
 MAX_DIFFERENCES: Final = 1000
-PAGE: Final = 1024
-"""Rows that the audit reads at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +51,13 @@ class Report:
 
     def audit(self) -> Audit:
         return Audit(self.head, tuple(self.found))
+
+    def merge(self, came: Mapping[str, Any]) -> None:
+        """Take over the differences of one part, and that it could not be done."""
+        for what, where, message in came["differences"]:
+            self.add(what, where, message)
+        if "error" in came and not any(one.message == came["error"] for one in self.found):
+            self.add("database", FILE_NAME, came["error"])
 
     def add(self, what: str, where: str, message: object) -> None:
         if len(self.found) < MAX_DIFFERENCES:

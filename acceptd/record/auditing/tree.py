@@ -1,19 +1,19 @@
-"""Every entry in one pass: the tree over them, their evidence, and what checkpoints claim."""
+"""The tree over all parts, held against stored nodes and against what signed checkpoints claim."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import sqlite3
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Row, func, select
-
 from acceptd.errors import LedgerError, LoaderError
-from acceptd.record import checkpoint, merkle, tables
-from acceptd.record.auditing.entries import check_entry
-from acceptd.record.auditing.report import PAGE, Kept, Report
+from acceptd.record import checkpoint, merkle
+from acceptd.record.auditing.parts import Part
+from acceptd.record.auditing.report import Kept, Report
+from acceptd.record.auditing.source import count
 from acceptd.record.keys import Keyring
-from acceptd.record.log import Ledger, TreeHead
+from acceptd.record.log import TreeHead
 
 
 class Claim(NamedTuple):
@@ -24,27 +24,28 @@ class Claim(NamedTuple):
     place: str
 
 
-def own_claims(state: Path, ledger: Ledger, keyring: Keyring | None, report: Report) -> list[Claim]:
+def own_claims(state: Path, origin: str, keyring: Keyring | None, report: Report) -> list[Claim]:
     """Return what the state directory's checkpoints claim; report those that do not verify."""
     claims: list[Claim] = []
     if keyring is None:
         return claims
     for size in checkpoint.sizes(state):
         try:
-            claims.append(Claim(size, checkpoint.read(state, size, keyring, ledger.origin).root, f"size {size}"))
+            claims.append(Claim(size, checkpoint.read(state, size, keyring, origin).root, f"size {size}"))
         except LedgerError as error:
             if size in checkpoint.sizes(state):  # else it was pruned meanwhile
                 report.add("checkpoint", f"size {size}", error)
     return claims
 
 
-def outside_claims(kept: Sequence[Kept], ledger: Ledger, keyring: Keyring | None, report: Report) -> list[Claim]:
+def outside_claims(kept: Sequence[Kept], origin: str, keyring: Keyring | None, report: Report) -> list[Claim]:
+    """Return what the checkpoints that were kept elsewhere claim; report those that do not verify."""
     claims: list[Claim] = []
     if keyring is None:
         return claims
     for one in kept:
         try:
-            found = checkpoint.verify(one.note, keyring, ledger.origin)
+            found = checkpoint.verify(one.note, keyring, origin)
         except LoaderError as error:
             report.add("checkpoint", one.place, error)
         else:
@@ -52,74 +53,64 @@ def outside_claims(kept: Sequence[Kept], ledger: Ledger, keyring: Keyring | None
     return claims
 
 
-def check_entries(claims: Sequence[Claim], ledger: Ledger, keyring: Keyring | None, report: Report) -> None:
-    """Every entry, the tree over them, their statements, and what checkpoints claim, in one pass."""
-    roots: dict[int, list[Claim]] = {}
-    for claim in claims:
-        roots.setdefault(claim.size, []).append(claim)
-    frontier, whole = merkle.Frontier(), True
-    with ledger.reading() as connection:
-        for page in _pages(connection):
-            first, due, bound = frontier.size, [], {}
-            for row in page:
-                if whole and row.seq != frontier.size:
-                    report.add("entry", f"entry {frontier.size}", f"is missing: entry {row.seq} follows")
-                    whole = False  # what comes after a gap has another tree; one difference says it
-                leaf = row.leaf if isinstance(row.leaf, bytes) else b""
-                if evidence := check_entry(row, leaf, ledger.origin, keyring, report):
-                    bound[row.seq] = evidence
-                frontier, completed = frontier.append(merkle.leaf_hash(leaf))
-                due += completed
-                for claim in roots.pop(frontier.size, ()):
-                    if claim.root != frontier.root():
-                        report.add("checkpoint", claim.place, "its root is not that of the entries")
-            _bound(connection, bound, report)
-            if whole:
-                _nodes(connection, first, frontier.size, due, report)
-        stored = connection.execute(select(func.count()).select_from(tables.nodes)).scalar()
-    report.head = TreeHead(frontier.size, frontier.root())
-    if stored != frontier.size - len(frontier.hashes):
-        report.add("tree", "nodes", f"{stored} nodes are stored for {frontier.size} entries")
-    for claim in (one for size in sorted(roots) for one in roots[size]):
-        message = f"of {claim.size} entries; the log has {frontier.size}: cut, or an older backup"
-        report.add("checkpoint", claim.place, message)
+class Tree:
+    """The frontier as parts come in, in their order."""
 
+    def __init__(self, claims: Sequence[Claim], report: Report) -> None:
+        self.frontier = merkle.Frontier()
+        self.whole = True
+        """No gap so far, and every part could be read."""
+        self._readable = True
+        self._claims = sorted(claims)
+        self._report = report
 
-def _pages(connection: Connection) -> Iterator[list[Row[Any]]]:
-    columns = tables.entries.c
-    after = -1
-    while True:
-        query = select(tables.entries).where(columns.seq > after).order_by(columns.seq).limit(PAGE)
-        page = list(connection.execute(query))
-        if not page:
+    def part(self, first: int, end: int) -> Part:
+        """Return the part of the entries [first, end)."""
+        sizes = {claim.size for claim in self._claims}
+        return Part("entries", first, end, tuple(sorted(size for size in sizes if first < size <= end)))
+
+    def take(self, raw: sqlite3.Connection, part: Part, came: dict[str, Any]) -> None:
+        """Join what the entries of one part came to."""
+        if "error" in came:
+            self.whole = self._readable = False
+        if not self.whole:
             return
-        yield page
-        after = page[-1].seq
+        for claim in self._claims:
+            if str(claim.size) in came["marks"]:
+                there, _ = self._joined(part.first, claim.size, came["marks"][str(claim.size)])
+                if there.root() != claim.root:
+                    self._report.add("checkpoint", claim.place, "its root is not that of the entries")
+        self.frontier, completed = self._joined(part.first, part.first + came["size"], came["hashes"])
+        self.whole = bool(came["whole"])
+        for node in completed:
+            query = "SELECT hash FROM nodes WHERE level = ? AND idx = ?"
+            stored = raw.execute(query, (node.level, node.index)).fetchone()
+            if stored is None or stored[0] != node.hash:
+                word = "is missing" if stored is None else "differs from its entries"
+                self._report.add("tree", f"node {node.index} of level {node.level}", word)
 
+    def _joined(self, first: int, size: int, hashes: list[str]) -> tuple[merkle.Frontier, list[merkle.Node]]:
+        found, completed = self.frontier, []
+        for (level, _), one in zip(merkle.perfect_subtrees(first, size), hashes, strict=True):
+            found, more = found.join(level, bytes.fromhex(one))
+            completed += more
+        return found, completed
 
-def _bound(connection: Connection, bound: dict[int, str], report: Report) -> None:
-    """What an entry binds is there; that its bytes are right, the evidence's own check says."""
-    column = tables.evidence.c.digest
-    there = set(connection.execute(select(column).where(column.in_(bound.values()))).scalars())
-    for seq, digest_ in bound.items():
-        if digest_ not in there:
-            report.add("evidence", digest_, f"is missing, and entry {seq} rests on it")
-
-
-def _nodes(connection: Connection, first: int, size: int, due: list[merkle.Node], report: Report) -> None:
-    """Compare the stored nodes that the leaves [first, size) complete with the computed ones."""
-    columns = tables.nodes.c
-    levels: dict[int, dict[int, bytes]] = {}
-    for node in due:
-        levels.setdefault(node.level, {})[node.index] = node.hash
-    for level, computed in levels.items():
-        rows = connection.execute(
-            select(columns.idx, columns.hash).where(
-                columns.level == level, columns.idx >= first >> level, columns.idx < size >> level
-            )
-        )
-        stored = {row.idx: row.hash for row in rows}
-        for index, value in computed.items():
-            if stored.get(index) != value:
-                word = "differs from its entries" if index in stored else "is missing"
-                report.add("tree", f"node {index} of level {level}", word)
+    def finish(self, raw: sqlite3.Connection) -> TreeHead:
+        """Say what is left, in the snapshot that stands; return the head over the leaves before any gap."""
+        size = self.frontier.size
+        head = TreeHead(size, self.frontier.root())
+        if not self._readable:
+            return head
+        beyond = "SELECT seq FROM entries WHERE seq < 0 OR seq >= ? ORDER BY seq LIMIT 20"
+        rows = count(raw, "SELECT count(*) FROM entries")
+        for (seq,) in raw.execute(beyond, (rows,)):
+            self._report.add("entry", f"entry {seq}", f"stands outside a log of {rows} entries")
+        if self.whole and (stored := count(raw, "SELECT count(*) FROM nodes")) != size - len(self.frontier.hashes):
+            self._report.add("tree", "nodes", f"{stored} nodes are stored for {size} entries")
+        for claim in self._claims:
+            if claim.size > size:
+                cut = f"of {claim.size} entries; the log has {rows}: cut, or an older backup"
+                word = cut if claim.size > rows else "its root is not that of the entries"
+                self._report.add("checkpoint", claim.place, word)
+        return head

@@ -1,0 +1,35 @@
+"""One process of a large audit: parts of work come in as JSON lines, what they came to goes out the same way.
+
+It ends when its input does, so it never outlives the audit that began it; Ctrl-C is that one's to handle.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from pathlib import Path
+
+from acceptd.record.auditing import source
+from acceptd.record.auditing.parts import Part, Work
+from acceptd.record.keys import Keyring
+
+
+def main() -> int:
+    """Read where the ledger is and by which keys, then parts, until the end of input."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    setup = json.loads(sys.stdin.readline())
+    path = Path(setup["path"])
+    keyring = (
+        None if setup["keyring"] is None else Keyring.parse(setup["keyring"].encode(), "the auditor's keyring")
+    )
+    work = Work(source.connect(path), path, setup["origin"], keyring)
+    for text in sys.stdin:
+        kind, first, end, marks = json.loads(text)
+        sys.stdout.write(json.dumps(work.do(Part(kind, first, end, tuple(marks)))) + "\n")
+        sys.stdout.flush()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
