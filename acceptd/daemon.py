@@ -163,6 +163,7 @@ class Daemon:
         if done := migrate(self.paths.state):
             log.info("migrated", version=done.after, before=done.before, backup=str(done.backup))
         ledger = stack.enter_context(Ledger.open(self.paths.state, create=False))
+        ledger.settle(self._end_broken)
         keys = ReleaseKeys.load(self.paths.state)
         capacity = machine(self.settings)
         require_room(self.rules(), capacity)

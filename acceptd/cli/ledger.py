@@ -76,7 +76,9 @@ def verify(
     ]
     with progress_console().status("verifying the ledger") as status:
         kept, unreachable = _from_anchor(paths.state, kept)
-        found = audit.examine(paths.state, keys, kept)
+        found = audit.examine(
+            paths.state, keys, kept, told=lambda text: status.update(f"verifying the ledger: {text}")
+        )
         differences = [*unreachable, *found.differences]
         differences += _releases(
             paths.state, keys, objects=objects, told=lambda text: status.update(f"verifying {text}")

@@ -13,7 +13,7 @@ import secrets
 import sqlite3
 import stat
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -43,6 +43,10 @@ class Database:
         self._here = threading.local()
         self._pid = os.getpid()
         self._closed = False
+        self.failed = ""
+        """Why nothing more is written: the disk refused a write or its synchronisation."""
+        self.on_failed: Callable[[str], None] = lambda _reason: None
+        """Hears of it, once, in the thread that met it."""
 
     @contextlib.contextmanager
     def read(self) -> Iterator[Connection]:
@@ -53,8 +57,15 @@ class Database:
 
     @contextlib.contextmanager
     def write(self, *, durable: bool = True) -> Iterator[Connection]:
-        """Give a connection in BEGIN IMMEDIATE; commit at the end, roll back on any exception."""
+        """Give a connection in BEGIN IMMEDIATE; commit at the end, roll back on any exception.
+
+        After an input or output error of the disk every further write is refused: pages whose synchronisation
+        failed count as clean to the kernel, so that a later fsync that succeeds says nothing about them
+        (fsync(2), NOTES). A full disk is no such error.
+        """
         self._enter()
+        if self.failed:
+            raise LedgerError(f"{self.path}: nothing more is written: {self.failed}")
         if getattr(self._here, "writing", False):
             raise LedgerError("a write transaction inside another one of the same thread")
         if durable:
@@ -65,8 +76,25 @@ class Database:
                 options = {_BEGIN: "BEGIN IMMEDIATE", _SYNCHRONOUS: "FULL" if durable else "NORMAL"}
                 with self._engine.connect().execution_options(**options) as connection, connection.begin():
                     yield connection
+            except DBAPIError as error:
+                if _is_disk_error(error) and not self.failed:
+                    self.failed = (
+                        f"the disk refused a write ({error.orig}); see to the disk, then start acceptd anew"
+                    )
+                    self.on_failed(f"{self.path}: {self.failed}")
+                raise
             finally:
                 self._here.writing = False
+
+    def settle(self) -> None:
+        """Move the write-ahead log into the database, durably: what an earlier process failed to synchronise too.
+
+        That process is gone, and what it could not write with it; what stands is read, and written anew.
+        """
+        self._enter()
+        with translated(self.path), contextlib.closing(self._engine.raw_connection()) as connection:
+            # A driver's own connection: a checkpoint runs outside of any transaction.
+            connection.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def close(self) -> None:
         """Close all idle connections. Calling anything afterwards raises LedgerError; closing twice is fine."""
@@ -226,6 +254,11 @@ def translated(path: Path) -> Iterator[None]:
         raise LedgerError(f"{path}: text that is not valid Unicode") from error
     except (SQLAlchemyError, sqlite3.Error) as error:
         raise LedgerError(f"{path}: {error}") from error
+
+
+def _is_disk_error(error: DBAPIError) -> bool:
+    code = getattr(error.orig, "sqlite_errorcode", 0)
+    return bool(code & 0xFF == sqlite3.SQLITE_IOERR)  # the low byte is the kind, above it which call it was
 
 
 def _engine(path: Path, busy_seconds: float) -> Engine:

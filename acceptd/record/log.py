@@ -199,6 +199,14 @@ class Ledger:
         """Refuse every write from now on: the log is not what was signed."""
         self._frozen = reason
 
+    def settle(self, on_failed: Callable[[str], None]) -> None:
+        """For the one process that owns the state: see that nothing an earlier one wrote is only in memory.
+
+        ``on_failed`` hears, once, that the disk refused a write: from then on this process writes nothing more.
+        """
+        self._database.on_failed = on_failed
+        self._database.settle()
+
     def close(self) -> None:
         """Close the connections; the last one out lets SQLite fold the WAL into the file."""
         self._database.close()
