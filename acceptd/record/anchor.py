@@ -30,9 +30,13 @@ KEPT: Final = 64
 SECONDS: Final = 30.0
 """For a command, or the journal, to answer."""
 MAX_NOTE: Final = 16 << 10
+ANY: Final = "-"
+"""To a command: whatever log. No log has this name."""
 
 _SIZE_NOTE: Final = "-0000000000000000.note"
 _ANY_NOTE: Final = re.compile(r"acceptd-[0-9a-f]{32}-\d{16}\.note", re.ASCII)
+# Three lines or more of text, a blank one, and signature lines, which begin with an em dash (signed-note).
+_NOTES: Final = re.compile(rb"[^\n]+\n\d+\n[A-Za-z0-9+/=]+\n(?:[^\n]+\n)*\n(?:\xe2\x80\x94 [^\n]*\n)+")
 _JOURNAL_SOCKET: Final = "/run/systemd/journal/socket"
 _JOURNAL_ID: Final = "b2d6f4c0a7d94b0f9a3a5d2c7f1e8b61"
 """MESSAGE_ID of our notes (journal fields, systemd.journal-fields(7)): what they are found again by."""
@@ -195,6 +199,8 @@ class Journal:
 class Command:
     """A program of the operator: ``... last ORIGIN`` prints the newest note, ``... put ORIGIN SIZE`` reads one.
 
+    ``... last -`` prints the newest note of each log that it keeps: asked where it keeps none of ours, for the
+    log may have been begun anew.
     It ends with 0 only when the note is kept. It is run without a shell, with this process's environment.
     """
 
@@ -210,8 +216,8 @@ class Command:
         return _run([*self.program, "last", origin], b"", self.words) or None
 
     def others(self) -> list[bytes]:
-        """Return none: a program is asked for one log by name."""
-        return []
+        """Return the notes that it prints for ``last -``, one after the other."""
+        return _NOTES.findall(_run([*self.program, "last", ANY], b"", self.words))
 
     def put(self, origin: str, size: int, note: bytes) -> None:
         """Hand the note over on its standard input."""

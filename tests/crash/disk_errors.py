@@ -1,4 +1,4 @@
-"""A disk that fails: one system call of a run of the record and the releases returns an error (strace's injection).
+"""A disk that fails: one system call of a run of the record and the releases returns an error (by strace).
 
 ``python -m tests.crash.disk_errors`` lets every call of every kind fail once, each in a fresh state; the tests
 take a few of them. After each the run has either ended with one line or gone on without what failed; then the
@@ -158,7 +158,6 @@ def check(root: Path, ran: Ran) -> None:
             assert any(entry.type == "activated" for entry in entries.values())
         elif what == "revoked":
             assert any(entry.type == "revoked" and entry.body["digest"] == detail for entry in entries.values())
-            assert detail in (state / "revocations.json").read_text()
     assert [one for one in audit.verify(state) if one.what != "queue"] == []
     found = release_audit.examine(state, world.ledger, Auditor(load_keyring(state)))
     assert found == [], found
@@ -167,7 +166,7 @@ def check(root: Path, ran: Ran) -> None:
     assert again.code == 0, again.told
 
 
-def sweep(calls: list[str], most: int) -> dict[str, collections.Counter[str]]:
+def sweep(calls: list[str], most: int, every: int = 1) -> dict[str, collections.Counter[str]]:
     """Let each call fail at each of its passings; return how the runs ended, by call and error."""
     counts: dict[str, collections.Counter[str]] = {}
     with tempfile.TemporaryDirectory(prefix="acceptd-errors-") as name:
@@ -176,7 +175,7 @@ def sweep(calls: list[str], most: int) -> dict[str, collections.Counter[str]]:
         for call in calls:
             for error in ERRORS.get(call, ("EMFILE",) if call == "openat" else ("EIO",)):
                 counted = counts.setdefault(f"{call} {error}", collections.Counter())
-                for when in range(1, most + 1):
+                for when in range(1, most + 1, every):
                     root = Path(name) / "root"
                     shutil.copytree(base, root, symlinks=True)
                     ran = run(root, "s-1", call, error, when)
@@ -199,11 +198,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("calls", nargs="*", default=list(CALLS))
     parser.add_argument("--most", type=int, default=400)
+    parser.add_argument("--every", type=int, default=1, help="only every so manieth passing")
     chosen = parser.parse_args()
     if STRACE is None:
         print("strace is not installed: nothing was proved", file=sys.stderr)
         return 77
-    counts = sweep(chosen.calls, chosen.most)
+    counts = sweep(chosen.calls, chosen.most, chosen.every)
     return int(any(counted["WRONG"] for counted in counts.values()))
 
 

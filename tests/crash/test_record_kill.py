@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Final
 
 import pytest
 
-from acceptd.record import audit, checkpoint, failpoint, merkle
+from acceptd.record import anchor, audit, checkpoint, failpoint, merkle
 from acceptd.record.database import FILE_NAME
 from acceptd.record.keys import create_keys, load_keyring, load_signer
 from acceptd.record.log import Ledger
@@ -70,6 +72,7 @@ PLACES = [
     ("record.append.after-insert", "examined", "examined", []),
     ("record.append.after-insert@2", "examined", "examined", []),
     ("record.queue.judged.before-commit", "examined", "examined", []),
+    ("record.append.before-commit@7", "examined", "examined", []),
     ("record.queue.judged.after-commit", "examined", "judged", ["verdict", "note"]),
     ("record.checkpoint.before-write", "judged", "judged", ["verdict", "note"]),
     ("record.checkpoint.after-write", "judged", "judged", ["verdict", "note"]),
@@ -178,3 +181,55 @@ def test_a_checkpoint_written_before_the_kill_still_binds(state: Path) -> None:
         assert last.size == ledger.tree().size
         ledger.append("note", {})
         assert checkpoint.write(state, ledger, signer, keyring).size == last.size + 1
+
+
+ELSEWHERE = {
+    "record.heldout.spent": "tests/unit/test_record_evaluations.py",
+    "record.backup.copied": "tests/crash/test_migrate_kill.py",
+    "record.migrate.before-commit": "tests/crash/test_migrate_kill.py",
+    "record.migrate.after-commit": "tests/crash/test_migrate_kill.py",
+    "record.migrate.backed-up": "tests/crash/test_migrate_kill.py",
+}
+"""Failpoints of the record that another file kills at."""
+
+
+def test_every_named_failpoint_of_the_record_has_its_kill() -> None:
+    root = Path(__file__).parents[2]
+    named: set[str] = set()
+    for path in (root / "acceptd" / "record").rglob("*.py"):
+        named |= set(re.findall(r"failpoint\(\s*f?\"([^\"]+)\"", path.read_text()))
+    killed = {place.partition("@")[0] for place, *_ in PLACES} | ANCHORED
+    for name in sorted(named):
+        if name in ELSEWHERE:
+            assert name in (root / ELSEWHERE[name]).read_text(), name
+        else:  # a name with a state in it stands for each state that the work above goes through
+            pattern = re.escape(name).replace(r"\{state\}", "(sealed|examined|judged|done)")
+            assert [one for one in killed if re.fullmatch(pattern, one)], f"{name}: no test kills there"
+
+
+ANCHORED: Final = {"record.checkpoint.anchored"}
+
+
+def test_a_kill_once_the_anchor_has_the_note_leaves_both_places_in_step(state: Path, tmp_path: Path) -> None:
+    place = tmp_path / "volume"
+    place.mkdir()
+    code = (
+        "import sys\nfrom pathlib import Path\nfrom acceptd.record import anchor, checkpoint\n"
+        "from acceptd.record.keys import load_keyring, load_signer\nfrom acceptd.record.log import Ledger\n"
+        "state = Path(sys.argv[1])\nledger = Ledger.open(state)\nledger.append('note', {})\n"
+        "checkpoint.write(state, ledger, load_signer(state, 'ledger'), load_keyring(state), "
+        "anchor.Directory(Path(sys.argv[2])))\n"
+    )
+    made = subprocess.run(
+        [sys.executable, "-c", code, str(state), str(place)],
+        env={failpoint.VARIABLE: "record.checkpoint.anchored"}, cwd=Path(__file__).parents[2],
+        timeout=120, check=False,
+    )  # fmt: skip
+    assert made.returncode == -signal.SIGKILL
+    kept = anchor.Directory(place)
+    with Ledger.open(state) as ledger:
+        note = kept.last(ledger.origin)
+        assert note == checkpoint.note_of(state, 2)
+        ledger.append("note", {"after": "the kill"})
+        signer, keyring = load_signer(state, "ledger"), load_keyring(state)
+        assert checkpoint.write(state, ledger, signer, keyring, kept).size == 3

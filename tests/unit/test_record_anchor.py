@@ -314,3 +314,34 @@ def test_what_comes_while_a_checkpoint_is_written_is_sealed_at_an_orderly_stop(
         last = checkpoint.latest(state.place, state.keyring)
         assert last is not None
         assert last.size == ledger.tree().size
+
+
+SORTING = """#!/bin/sh
+# Keeps the notes of each log in a directory of its own; `last -` prints the newest of each.
+set -eu
+newest() { last=$(ls "$1" | sort -n | tail -1); [ -z "$last" ] || cat "$1/$last"; }
+name=$(printf %s "$2" | tr / _)
+case "$1" in
+  put) mkdir -p "$0.d/$name"; cat > "$0.d/$name/$3" ;;
+  last) if [ "$2" = - ]; then for one in "$0.d"/*/; do [ -d "$one" ] && newest "$one"; done
+        elif [ -d "$0.d/$name" ]; then newest "$0.d/$name"; fi; true ;;
+esac
+"""
+
+
+def test_a_command_tells_a_log_that_was_begun_anew_and_leaves_strangers_logs_alone(
+    state: State, tmp_path: Path
+) -> None:
+    program = tmp_path / "sorting"
+    program.write_text(SORTING)
+    program.chmod(0o755)
+    kept = Command((str(program),))
+    others = [State(tmp_path / name) for name in ("one", "two")]
+    for number, other in enumerate(others):
+        other.grow(3 + number, kept)
+    assert state.grow(2, kept).size == 3, "notes of other instances are not ours"
+    assert len(kept.others()) == 3
+    (state.place / FILE_NAME).unlink()
+    shutil.rmtree(state.place / "checkpoints")
+    with pytest.raises(LedgerError, match="exchanged or begun anew"):
+        state.grow(9, kept)
