@@ -20,12 +20,14 @@ from typing import Any
 from acceptd.record.entry import Filter
 from acceptd.record.log import Ledger
 from examples.evidence_classifier import MODEL_ID
+from tests import commands
 from tests.statement_world import check_statements
 
 ROOT = Path(__file__).resolve().parent.parent
 TEAM, MODEL = MODEL_ID.split("/")
 PATIENCE = 120.0
 """Seconds until a wait gives up. A test never passes by waiting: this only bounds a failure."""
+Daemon = subprocess.Popen[bytes] | commands.Process
 
 
 @functools.cache
@@ -34,8 +36,7 @@ def _initialised(teams: tuple[str, ...]) -> Path:
     home = Path(tempfile.mkdtemp(prefix="acceptd-world-"))
     atexit.register(shutil.rmtree, home, ignore_errors=True)
     words = [word for team in teams for word in ("--team", team)]
-    command = [sys.executable, "-m", "acceptd", "init", *words, "--state", str(home / "state")]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    done = commands.run("init", *words, "--state", str(home / "state"))
     assert done.returncode == 0, done.stderr
     return home / "state"
 
@@ -48,7 +49,7 @@ class World:
         self.stage = home / "stage"
         self.stage.mkdir(parents=True)
         self.log = home / "daemon.log"
-        self.daemon: subprocess.Popen[bytes] | None = None
+        self.daemon: Daemon | None = None
         # -a: init gives directories modes and groups, which a plain copy would not keep.
         subprocess.run(["cp", "-a", str(_initialised(teams or (TEAM,))), str(self.state)], check=True)
         # No settling time: every drop of these tests arrives by rename.
@@ -56,21 +57,25 @@ class World:
 
     def acceptd(self, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
         """Run one command on this state."""
-        command = [sys.executable, "-m", "acceptd", *words, "--state", str(self.state)]
-        return subprocess.run(
-            command, cwd=ROOT, capture_output=True, text=True, check=False, env={**os.environ, **environment}
-        )
+        return commands.run(*words, "--state", str(self.state), **environment)
 
-    def start(self, *words: str, failpoint: str = "", ready: bool = True) -> subprocess.Popen[bytes]:
-        """Start a daemon; wait for its word that it is ready unless it is expected to die first."""
+    def start(self, *words: str, failpoint: str = "", ready: bool = True, cold: bool = False) -> Daemon:
+        """Start a daemon; wait for its word that it is ready unless it is expected to die first.
+
+        ``cold``: in an interpreter that loads everything itself, as production does it.
+        """
         environment = dict(os.environ)
         environment.pop("ACCEPTD_FAILPOINT", None)
         if failpoint:
             environment["ACCEPTD_FAILPOINT"] = failpoint
         self.log.write_bytes(b"")
         with self.log.open("ab") as log:
-            command = [sys.executable, "-m", "acceptd", "daemon", *words, "--state", str(self.state)]
-            self.daemon = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log, env=environment)
+            order = ["daemon", *words, "--state", str(self.state)]
+            if cold:
+                command = [sys.executable, "-m", "acceptd", *order]
+                self.daemon = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log, env=environment)
+            else:
+                self.daemon = commands.Process(*order, environment=environment, stdout=log, stderr=log)
         if ready:
             self.until(
                 lambda: b'"event": "ready"' in self.log.read_bytes() or self.daemon_ended(), "the daemon is ready"

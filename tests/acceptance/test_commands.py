@@ -14,14 +14,13 @@ from xml.etree import ElementTree
 import pytest
 
 from examples import evidence_classifier as classifier
+from tests import commands
 from tests.world import ROOT, TEAM, world
 
 pytestmark = pytest.mark.acceptance
 
 
-def _acceptd(*words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "acceptd", *words]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+_acceptd = commands.run
 
 
 @pytest.mark.parametrize(
@@ -37,7 +36,8 @@ def _acceptd(*words: str) -> subprocess.CompletedProcess[str]:
 )
 def test_an_error_is_one_line_and_one_json_object(words: tuple[str, ...], tmp_path: Path) -> None:
     (tmp_path / "model.onnx").touch()
-    done = _acceptd(*(str(tmp_path) if word == str(ROOT) else word for word in words))
+    command = [sys.executable, "-m", "acceptd", *(str(tmp_path) if word == str(ROOT) else word for word in words)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert done.stderr.startswith("acceptd: ")
     assert "Traceback" not in done.stderr

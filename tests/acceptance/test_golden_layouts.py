@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
-import sys
 import tarfile
 import zipfile
 from collections.abc import Callable, Iterator
@@ -20,9 +18,10 @@ from examples import evidence_classifier as classifier
 from examples.bundle_text import Array
 from examples.evidence_classifier import DRIFTS, Variant, golden_inputs, oracle
 from examples.hostile_bundles import BY_NAME
+from tests import commands
 from tests.acceptance.test_main_job import two_models
 from tests.bench_world import Desk, desk, rewrite
-from tests.world import ROOT, codes
+from tests.world import codes
 
 pytestmark = pytest.mark.acceptance
 
@@ -240,9 +239,8 @@ def test_set_and_severity_work_from_the_command_line_and_show_in_the_exit_code(t
     state = tmp_path / "no-state"
 
     def run(*words: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "acceptd", "check", str(bundle), "--json", "--policy", "default", *words]
-        environment = {**os.environ, "ACCEPTD_STATE": str(state)}
-        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, env=environment)
+        words = ("check", str(bundle), "--json", "--policy", "default", *words)
+        return commands.run(*words, ACCEPTD_STATE=str(state))
 
     for words, code, verdict in (
         ((), 3, "held"),

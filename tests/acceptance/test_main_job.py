@@ -23,7 +23,7 @@ pytestmark = pytest.mark.acceptance
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     with world(tmp_path_factory.mktemp("main"), TEAM, "other") as made:
-        made.start()
+        made.start(cold=True)
         yield made
 
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import subprocess
-import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,8 +14,9 @@ import pytest
 
 from acceptd.runtime.identity import RuntimeRecord, identity
 from examples import evidence_classifier as classifier
+from tests import commands
 from tests.bench_world import Desk, desk
-from tests.world import ROOT, codes
+from tests.world import codes
 
 pytestmark = pytest.mark.acceptance
 
@@ -45,9 +44,7 @@ def acceptd(place: Desk, *words: str) -> subprocess.CompletedProcess[str]:
     state = place.policies.parent / "state"
     state.mkdir(exist_ok=True)
     (state / "acceptd.toml").write_text(f"policies = {json.dumps(str(place.policies))}\n", "utf-8")
-    command = [sys.executable, "-m", "acceptd", *words, "--state", str(state)]
-    environment = {**os.environ, "COLUMNS": "140"}
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, env=environment)
+    return commands.run(*words, "--state", str(state), COLUMNS="140")
 
 
 def profile(place: Desk, name: str, more: str = "") -> str:

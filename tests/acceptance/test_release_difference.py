@@ -7,8 +7,6 @@ import json
 import re
 import shutil
 import sqlite3
-import subprocess
-import sys
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -26,6 +24,7 @@ from acceptd.loader import open_release
 from acceptd.report.html import render
 from examples import evidence_classifier as classifier
 from examples.bundle_text import toml_text
+from tests import commands
 from tests.bench_world import Desk, desk, rewrite
 from tests.world import MODEL_ID, World, codes, world
 
@@ -425,7 +424,6 @@ def test_a_check_compares_with_a_bundle_that_is_given(bench: Desk, tmp_path: Pat
 
 def test_the_command_refuses_to_compare_a_suite_or_with_nothing(tmp_path: Path) -> None:
     for words in (("--suite", str(tmp_path), "--against", str(tmp_path)), (str(tmp_path), "--against", "nowhere")):
-        command = [sys.executable, "-m", "acceptd", "check", *words]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = commands.run("check", *words)
         assert done.returncode == 2
         assert len(done.stderr.strip().splitlines()) <= 2

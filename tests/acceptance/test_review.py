@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from acceptd.loader import open_release
 from examples.evidence_classifier import MODEL_ID, write_bundle
+from tests import commands
 from tests.world import ROOT, world
 
 pytestmark = pytest.mark.acceptance
@@ -19,8 +19,7 @@ pytestmark = pytest.mark.acceptance
 
 def away(*words: str) -> subprocess.CompletedProcess[str]:
     """Run one command where there is no state: on a reviewer's own machine."""
-    command = [sys.executable, "-m", "acceptd", *words]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    return commands.run(*words)
 
 
 def test_two_people_approve_what_was_held_and_one_does_not_suffice(tmp_path: Path) -> None:
