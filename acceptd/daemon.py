@@ -182,6 +182,7 @@ class Daemon:
                 # Ed25519 is deterministic (RFC 8032): a secret that needs no file of its own.
                 secret=signer.sign(b"acceptd probe seed v1"),
                 on_replaced=lambda reason: log.warning("warm parent replaced", reason=reason),
+                lanes=self.settings.workers or capacity.cores,
             )
         )
         for target in self.rules().targets:

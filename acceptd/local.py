@@ -62,10 +62,11 @@ def bench(rules: Rules, *, cores: int, suite: bool, workers: int = 0) -> Iterato
         sealed, temporary = home / "sealed", home / "tmp"
         sealed.mkdir(mode=0o755)
         temporary.mkdir(mode=0o700)
-        with Tools.open(sealed, temporary, spare=suite) as tools:
+        lanes = workers or cores
+        with Tools.open(sealed, temporary, spare=suite, lanes=lanes, durable=False) as tools:
             for target in rules.targets:
                 tools.cell.prepare(target.profile)
-            pool = Workers(workers or cores, admission, on_error=_broken)
+            pool = Workers(lanes, admission, on_error=_broken)
             pool.start()
             try:
                 yield Bench(rules, tools, pool, share)

@@ -8,13 +8,16 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Final, Self
 
 from acceptd.cell import cgroup
 from acceptd.cell.client import Cell
 from acceptd.cell.supply import Supplies
 from acceptd.compare.client import Comparer
 from acceptd.intake.client import SealerClient
+
+SEALERS: Final = 4
+"""Sealer processes that are kept at most."""
 
 
 class Cells:
@@ -87,8 +90,13 @@ class Tools:
         store: Path | None = None,
         secret: bytes = b"",
         on_replaced: Callable[[str], None] = lambda _reason: None,
+        lanes: int = 1,
+        durable: bool = True,
     ) -> Self:
         """Start everything; ``spare`` keeps a second warm parent ready (a daemon, a suite).
+
+        ``lanes``: how many submissions may be under way, and so many sealers are kept. ``durable`` off:
+        what is sealed need not outlive the process.
 
         ``store`` is the directory of approved bundles by digest, where there is one.
 
@@ -99,7 +107,7 @@ class Tools:
         return cls(
             cells=Cells(sealed, spare=spare, on_replaced=on_replaced, store=store),
             comparer=comparer,
-            sealer=SealerClient(),
+            sealer=SealerClient(ready=min(lanes, SEALERS), durable=durable),
             sealed=sealed,
             temporary=temporary,
             secret=secret or secrets.token_bytes(32),

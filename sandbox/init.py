@@ -131,11 +131,12 @@ def run_as_pid1(
     """
     code = EXIT_BROKEN
     try:
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGXFSZ, signal.SIGPIPE, signal.SIGCHLD):
-            signal.signal(number, signal.SIG_DFL)
-        confine.map_own_user(uid, gid)
-        child = os.fork()
+        confine.not_dumpable()
+        child = confine.fork()  # first: what is written before it, the kernel copies for both
         if child == 0:
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGXFSZ, signal.SIGPIPE, signal.SIGCHLD):
+                signal.signal(number, signal.SIG_DFL)
+            confine.map_own_user(uid, gid)
             received = _receive(_keep_only(job_end))
             if received:
                 arrange_descriptors(received)

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Final, Literal
 
 from acceptd.errors import SealError
-from acceptd.evidence import SealFailure
 from acceptd.intake import files
 from acceptd.intake.paths import check_component, shown
 from acceptd.intake.seal import source_error
+from acceptd.sealed_facts import SealFailure
 
 Kind = Literal["directory", "zip", "tar", "tar.gz", "other"]
 

@@ -11,7 +11,7 @@ import unicodedata
 from typing import Final
 
 from acceptd.errors import SealError
-from acceptd.policy.policy import LimitsTable
+from acceptd.policy.limits import LimitsTable
 
 MARKER: Final = ".ready"
 """The readiness marker: beside a drop as ``<name>.ready``; inside one, at its top, it is not sealed."""

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Final, Literal
 
 from acceptd.errors import SealError
-from acceptd.evidence import Sealed
 from acceptd.intake import files
 from acceptd.intake.paths import Inventory, check_component, shown
 from acceptd.intake.stream import StreamSealer
 from acceptd.intake.target import SealTarget, bundle_digest
-from acceptd.policy.policy import LimitsTable
+from acceptd.policy.limits import LimitsTable
+from acceptd.sealed_facts import Sealed
 
 __all__ = ["SealedArchive", "StreamSealer", "bundle_digest", "copy_archive", "seal_directory"]
 
@@ -42,20 +42,23 @@ class SealedArchive:
     format: Archive
 
 
-def seal_directory(source: Path, target: Path, limits: LimitsTable, *, temporary: str | None = None) -> Sealed:
+def seal_directory(
+    source: Path, target: Path, limits: LimitsTable, *, temporary: str | None = None, durable: bool = True
+) -> Sealed:
     """Copy the bundle at ``source`` to the new directory ``target`` and return its inventory and digest.
 
     ``target`` appears whole and durable, or not at all: directories 0755, files 0444. Raises
     SealError with a finding code and the place for what is wrong with the drop, StateError for what
     is wrong with the storage (no space, ``target`` exists). ``temporary`` names the directory beside
-    ``target`` that is written meanwhile, for who must remove it after killing this process.
+    ``target`` that is written meanwhile, for who must remove it after killing this process. ``durable``
+    off: as :class:`SealTarget` has it.
     """
     try:
         source_fd = files.open_directory(source)
     except OSError as error:
         raise source_error(error, "(drop)") from error
     try:
-        with SealTarget(target, temporary) as sealed:
+        with SealTarget(target, temporary, durable=durable) as sealed:
             _Walk(limits, sealed).directory(source_fd, sealed.fd, "")
             return sealed.publish("directory")
     finally:

@@ -18,7 +18,7 @@ from typing import Any
 
 from acceptd.errors import SealError, StateError
 from acceptd.intake.seal import copy_archive, seal_directory
-from acceptd.policy.policy import LimitsTable
+from acceptd.policy.limits import LimitsTable
 
 
 def handle(order: dict[str, Any]) -> dict[str, Any]:
@@ -27,7 +27,8 @@ def handle(order: dict[str, Any]) -> dict[str, Any]:
     temporary: str = order["temporary"]
     try:
         if order["archive"] is None:
-            return {"sealed": seal_directory(source, target, limits, temporary=temporary).model_dump()}
+            sealed = seal_directory(source, target, limits, temporary=temporary, durable=order["durable"])
+            return {"sealed": sealed.model_dump()}
         copy = copy_archive(source, target, limits, order["archive"], temporary=temporary)
     except SealError as error:
         return {"refused": [error.code, error.where, error.message]}

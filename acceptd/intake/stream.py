@@ -9,11 +9,11 @@ from types import TracebackType
 from typing import Final, Self
 
 from acceptd.errors import SealError
-from acceptd.evidence import Sealed
 from acceptd.intake.native import Sniffer
 from acceptd.intake.paths import Inventory, shown
 from acceptd.intake.target import Origin, SealTarget
-from acceptd.policy.policy import LimitsTable
+from acceptd.policy.limits import LimitsTable
+from acceptd.sealed_facts import Sealed
 
 _RATIO_FLOOR: Final = 1 << 20
 """Below so many bytes the ratio of an archive says nothing."""

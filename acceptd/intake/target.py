@@ -14,11 +14,11 @@ from typing import Literal, Self
 import rfc8785
 
 from acceptd.errors import SealError, StateError
-from acceptd.evidence import BundleFile, Sealed
 from acceptd.intake import files
 from acceptd.intake.copying import Copier, storage_error
 from acceptd.intake.native import Native
 from acceptd.intake.paths import MARKER
+from acceptd.sealed_facts import BundleFile, Sealed
 
 Origin = Literal["directory", "zip", "tar", "tar.gz"]
 
@@ -35,10 +35,14 @@ def bundle_digest(bundle: Iterable[BundleFile]) -> str:
 
 
 class SealTarget:
-    """The directory that is being written: under a temporary name until it is complete."""
+    """The directory that is being written: under a temporary name until it is complete.
 
-    def __init__(self, target: Path, temporary: str | None = None) -> None:
+    ``durable`` off: nothing waits for the disk. For a place that does not outlive the process anyway.
+    """
+
+    def __init__(self, target: Path, temporary: str | None = None, *, durable: bool = True) -> None:
         self._target = target
+        self._durable = durable
         self._temporary = temporary or files.temporary_name()
         self._copied: list[BundleFile] = []
         self._directories: list[str] = []
@@ -110,20 +114,25 @@ class SealTarget:
         try:
             if len(copied) < len(self._copied):
                 os.unlink(f"{top}/{MARKER}" if top else MARKER, dir_fd=self.fd)
-            self.copier.flush()
-            for path in self._directories:
-                fd = files.open_directory(self.fd, path)
-                try:
-                    os.fsync(fd)
-                finally:
-                    os.close(fd)
-            os.fsync(self.fd)
+            if self._durable:
+                self._synchronise()
             self._rename(top)
-            os.fsync(self._parent)
+            if self._durable:
+                os.fsync(self._parent)
         except OSError as error:
             raise storage_error(error) from error
         total = sum(file.size for file in copied)
         return Sealed(digest=bundle_digest(copied), files=copied, total_bytes=total, origin=origin)
+
+    def _synchronise(self) -> None:
+        self.copier.flush()
+        for path in self._directories:
+            fd = files.open_directory(self.fd, path)
+            try:
+                os.fsync(fd)
+            finally:
+                os.close(fd)
+        os.fsync(self.fd)
 
     def _rename(self, top: str) -> None:
         name = self._target.name

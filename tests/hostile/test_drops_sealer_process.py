@@ -183,6 +183,24 @@ def test_a_sealing_that_hangs_is_killed_when_it_is_cancelled(drop: Path, tmp_pat
         assert client.seal(drop, target / "bundle", LIMITS, cancelled=lambda: False).digest
 
 
+def test_as_many_sealers_stay_as_are_wanted_and_one_that_was_killed_is_none_of_them(
+    drop: Path, tmp_path: Path
+) -> None:
+    with SealerClient(ready=2) as client:
+        one, two, three = (client._take() for _ in range(3))
+        for child in (one, two, three):
+            client._give_back(child)
+        assert client._idle == [one, two]
+        assert three._process.returncode is not None
+        for child in (one, two):
+            os.kill(child._process.pid, signal.SIGSTOP)
+        for _ in (one, two):
+            with pytest.raises(SealError, match="longer than"):
+                client.seal(drop, tmp_path / "hung", LIMITS, seconds=0.05)
+        assert not client._idle
+        assert client.seal(drop, tmp_path / "next", LIMITS).digest
+
+
 def test_who_waits_for_a_sealer_is_heard_when_he_is_given_up(drop: Path, tmp_path: Path) -> None:
     with SealerClient(children=1) as client:
         with client._slots, pytest.raises(GivenUpError):  # as while another drop is read, however long

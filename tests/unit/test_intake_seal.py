@@ -54,6 +54,20 @@ def test_the_sealed_copy_has_the_bytes_the_modes_and_no_empty_directory(tmp_path
     assert sorted(os.listdir(tmp_path)) == ["drop", "sealed"]
 
 
+def test_a_throw_away_place_waits_for_no_disk_and_a_durable_one_for_every_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = make_bundle(tmp_path / "drop")
+    synchronised: list[int] = []
+    monkeypatch.setattr(os, "fsync", synchronised.append)
+    durable = seal_directory(source, tmp_path / "durable", LIMITS)
+    assert len(synchronised) == len(durable.files) + 3  # the nested directory, the bundle, and what it lies in
+    synchronised.clear()
+    assert seal_directory(source, tmp_path / "passing", LIMITS, durable=False) == durable
+    assert not synchronised
+    assert sorted(os.listdir(tmp_path)) == ["drop", "durable", "passing"]
+
+
 def test_the_digest_is_that_of_the_design() -> None:
     bundle = [
         BundleFile(path="b", sha256="22" * 32, size=2),
