@@ -3,38 +3,45 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
-from acceptd.errors import LedgerError
+from sqlalchemy import select
+
+from acceptd.record import tables
 from acceptd.record.audit import Difference
 from acceptd.record.log import Ledger
-from acceptd.record.queue import Queue, Submission
 from acceptd.record.removals import removed
-from acceptd.record.tables import FINAL_STATES
 from acceptd.release.gone import BUNDLES
+
+_PAGE: Final = 1024
 
 
 def examine(state: Path, ledger: Ledger) -> list[Difference]:
     """Return the held bundles whose bytes are neither kept, nor in the store, nor on record as removed."""
     gone = {name for _, name in removed(ledger, BUNDLES)}
-    found = []
-    for row in Queue(ledger).find(states=sorted(FINAL_STATES)):
-        if row.data.get("verdict") != "held" or not row.data.get("sealed") or row.state != "done":
-            continue
-        if not (_kept(state, row) or {row.id, row.bundle_digest} & gone or not _on_record(ledger, row)):
-            message = "the held bundle's bytes are missing, and no removal of them is on record"
-            found.append(Difference("kept", f"quarantine/{row.id}", message))
-    return found
+    queue, judged = tables.submissions.c, tables.verdicts.c
+    # That verdicts and queue are what the entries say, other parts of the audit see to.
+    query = (
+        select(queue.id, judged.bundle_digest)
+        .join_from(tables.submissions, tables.verdicts, queue.id == judged.submission)
+        .where(queue.state == "done", judged.verdict == "held", judged.bundle_digest.is_not(None))
+        .order_by(queue.id)
+        .limit(_PAGE)
+    )
+    found: list[Difference] = []
+    after = ""
+    while True:
+        with ledger.reading() as connection:
+            page = list(connection.execute(query.where(queue.id > after)))
+        if not page:
+            return found
+        for row in page:
+            after = row.id
+            if not ({row.id, row.bundle_digest} & gone or _kept(state, row.id, row.bundle_digest)):
+                message = "the held bundle's bytes are missing, and no removal of them is on record"
+                found.append(Difference("kept", f"quarantine/{row.id}", message))
 
 
-def _kept(state: Path, row: Submission) -> bool:
-    places = (f"quarantine/{row.id}/bundle", f"sealed/{row.id}/bundle", f"store/sha256/{row.bundle_digest}")
+def _kept(state: Path, submission: str, digest: str) -> bool:
+    places = (f"quarantine/{submission}/bundle", f"sealed/{submission}/bundle", f"store/sha256/{digest}")
     return any((state / place).is_dir() for place in places)
-
-
-def _on_record(ledger: Ledger, row: Submission) -> bool:
-    """Say whether an entry says `held`: what the queue alone says, the audit of the queue looks at."""
-    try:
-        entry = next(ledger.entries(kind="verdict", submission=row.id), None)
-    except LedgerError:
-        return False
-    return entry is not None and entry.body.get("verdict") == "held"

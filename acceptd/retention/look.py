@@ -6,11 +6,11 @@ import os
 import re
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from sqlalchemy import select
 
@@ -52,6 +52,7 @@ class Look:
     now: str
     refused: str = ""
     """Why there is no desk."""
+    _seen: dict[str, Any] = field(default_factory=dict, init=False, compare=False)
 
     def everything(self) -> Iterator[Thing]:
         """Yield all that may go some day, kind by kind."""
@@ -117,12 +118,7 @@ class Look:
         """Return a bundle of the store."""
         size = tree_bytes(self.state / "store" / "sha256" / digest)
         thing = Thing("store", "store/sha256", digest, size, "", digest=digest)
-        rows = [
-            (place, row)
-            for place in self._book.channels
-            for row in self._book.rows(*place)
-            if row.digest == digest
-        ]
+        rows = self._rows(digest)
         if rows:
             model = rows[-1][0][0]
             thing = replace(thing, model=model, team=model.partition("/")[0])
@@ -167,6 +163,18 @@ class Look:
         query = select(queue.id).where(queue.state.in_(unfinished), queue.bundle_digest == digest).limit(1)
         with self.ledger.reading() as connection:
             return str(connection.execute(query).scalar() or "")
+
+    def _rows(self, digest: str) -> list[tuple[tuple[str, str], Row]]:
+        """Return the releases that name a bundle, with model and channel, as the ledger stands now."""
+        book = self._book
+        if self._seen.get("size") != book.size:
+            named: dict[str, list[tuple[tuple[str, str], Row]]] = {}
+            for place in sorted(book.channels):
+                for row in book.rows(*place):
+                    named.setdefault(row.digest, []).append((place, row))
+            self._seen.update(size=book.size, rows=named)
+        found: list[tuple[tuple[str, str], Row]] = self._seen["rows"].get(digest, [])
+        return found
 
     @cached_property
     def _queue(self) -> Queue:

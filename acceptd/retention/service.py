@@ -68,7 +68,8 @@ class Retention:
 
 def _tell(done: Collected) -> None:
     for one in done.gone:
-        log.info("removed", place=one.thing.place, bytes=one.thing.size, reason=one.reason)
+        if one.thing.what not in {"outputs", "backup"}:  # of files there may be very many: their entries name them
+            log.info("removed", place=one.thing.place, bytes=one.thing.size, reason=one.reason)
     for problem in done.problems[:16]:
         log.warning("not removed", place=problem)
     if done.gone:

@@ -6,11 +6,15 @@ import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
+from structlog.testing import capture_logs
 
 from acceptd.errors import LedgerError, ReleaseError, StateError
 from acceptd.intake import files
+from acceptd.policy.policy import Policy
 from acceptd.record import audit
 from acceptd.record.queue import Queue
 from acceptd.release import audit as release_audit
@@ -18,8 +22,11 @@ from acceptd.release import store
 from acceptd.release.layout import model_lock, store_lock
 from acceptd.retention import audit as retention_audit
 from acceptd.retention import collect as collecting
+from acceptd.retention import service
 from acceptd.retention.collect import GONE, plan
 from acceptd.retention.look import Look
+from acceptd.retention.service import Retention, look_at
+from acceptd.rules import Rules
 from tests.retention_world import DAYS, Kept, day
 
 pytestmark = pytest.mark.unit
@@ -155,6 +162,7 @@ def test_a_store_object_that_is_missing_without_an_entry_or_came_back_since_is_f
     assert differences(world) == []
     again = world.released("1.0.0").bundle_digest  # accepted anew, promoted anew
     assert again == made[0]
+    world.released("2.0.0")  # it need not be current: the entry is older than its newest release
     files.remove_tree(world.state / "store" / "sha256", again)
     assert f"store/sha256/{again}: is missing, and a release names it" in differences(world)
 
@@ -240,3 +248,62 @@ def test_what_a_killed_run_began_is_finished_by_the_next(world: Kept) -> None:
     (half / "x").write_bytes(b"x")
     assert world.gone(0) == []
     assert os.listdir(half.parent) == ["s-1"]
+
+
+def settled(one: Retention) -> None:
+    thread = one._thread
+    assert thread is not None
+    thread.join(60)
+    assert not thread.is_alive()
+
+
+def test_the_daemon_looks_at_its_interval_and_not_at_each_turn(
+    world: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [100.0]
+    monkeypatch.setattr(service, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr(service, "utc_now", lambda: day(11))
+    rules = cast("Rules", SimpleNamespace(policy=Policy(), directory=world.root))
+    one = Retention(world.state, world.ledger, lambda: rules, DAYS)
+    places = [world.held("s-1")]
+    one.nudge()
+    settled(one)
+    places.append(world.held("s-2"))
+    for moment in (100.0 + DAYS.interval_seconds - 1, 100.0 + DAYS.interval_seconds):
+        clock[0] = moment
+        before = one._thread
+        one.nudge()
+        settled(one)
+        assert (one._thread is before) == (moment < 100.0 + DAYS.interval_seconds)
+    assert [place.exists() for place in places] == [False, False]
+    one.stop()
+    world.held("s-3")
+    clock[0] *= 1000
+    one.nudge()
+    settled(one)
+    assert (world.state / "quarantine" / "s-3").is_dir(), "nothing is begun after a stop"
+
+
+def test_what_a_run_meets_never_ends_the_daemon(world: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise next(errors)
+
+    monkeypatch.setattr(service, "collect", broken)
+    rules = cast("Rules", SimpleNamespace(policy=Policy(), directory=world.root))
+    errors = iter((StateError("x"), OSError(28, "No space left on device"), RuntimeError("x")))
+    with capture_logs() as told:
+        for _ in range(3):
+            one = Retention(world.state, world.ledger, lambda: rules, DAYS)
+            one.nudge()
+            settled(one)
+    assert [entry["event"] for entry in told] == ["retention"] * 3
+
+
+def test_reviewers_that_are_refused_let_held_bundles_stay(world: Kept) -> None:
+    world.held("s-1")
+    (world.root / "reviewers.toml").write_text("schema = 2")
+    rules = cast("Rules", SimpleNamespace(policy=Policy(), directory=world.root))
+    look = look_at(world.state, world.ledger, rules, day(99))
+    (one,) = plan(look, DAYS)
+    assert not one.goes
+    assert one.reason.startswith("the reviewers are refused: ")
