@@ -14,6 +14,9 @@ from acceptd.intake import files
 from acceptd.intake.native import Native, Sniffer
 
 CHUNK: Final = 1 << 20
+_AHEAD: Final = 16
+"""So many chunks may wait to be hashed. Then half of them are waited for: on a busy machine whoever sleeps for
+each chunk wakes late for each."""
 _OVERLAP_FROM: Final = 4 << 20
 """Files from this size are hashed in a second thread: hashlib releases the interpreter's lock."""
 _WRITEBACK_EVERY: Final = 32 << 20
@@ -40,10 +43,14 @@ class Copied:
 
 
 class Copier:
-    """Copies files and makes them durable in batches, which costs half of one fsync after each."""
+    """Copies files and makes them durable in batches, which costs half of one fsync after each.
 
-    def __init__(self) -> None:
-        self._buffers = (memoryview(bytearray(CHUNK)), memoryview(bytearray(CHUNK)))
+    ``durable`` off: nothing is written out while the kernel has memory for it, and may be lost when power is.
+    """
+
+    def __init__(self, *, durable: bool = True) -> None:
+        self._durable = durable
+        self._buffers: list[memoryview] = []
         self._pool: ThreadPoolExecutor | None = None
         self._written: list[int] = []
 
@@ -57,13 +64,16 @@ class Copier:
         self.adopt(target)
         digest, sniffer = hashlib.sha256(), Sniffer()
         pool = self._helper() if size >= _OVERLAP_FROM else None
-        pending: list[Future[None] | None] = [None, None]
+        pending: list[Future[None] | None] = [None] * (_AHEAD if pool is not None else 1)
         total = turn = 0
         try:
             while total <= size:
                 hashing = pending[turn]
-                if hashing is not None:
-                    hashing.result()
+                if hashing is not None and not hashing.done():
+                    half = pending[(turn + len(pending) // 2) % len(pending)]  # chunks are hashed in order
+                    (half or hashing).result()
+                if turn == len(self._buffers):  # a small file needs one alone
+                    self._buffers.append(memoryview(bytearray(CHUNK)))
                 got = os.readv(source, [self._buffers[turn]])
                 if not got:
                     break
@@ -75,10 +85,10 @@ class Copier:
                 else:
                     pending[turn] = pool.submit(digest.update, part)
                 self.write(target, part)
-                if total // _WRITEBACK_EVERY != (total + got) // _WRITEBACK_EVERY:
+                if self._durable and total // _WRITEBACK_EVERY != (total + got) // _WRITEBACK_EVERY:
                     files.start_writeback(target)
                 total += got
-                turn ^= 1
+                turn = (turn + 1) % len(pending)
         finally:
             for hashing in pending:
                 if hashing is not None:
@@ -92,7 +102,10 @@ class Copier:
         self._written.append(target)
 
     def flush(self) -> None:
-        """Make everything written so far durable; raise StateError where the storage fails."""
+        """Make everything written so far durable and close it; raise StateError where the storage fails."""
+        if not self._durable:
+            self._close_all()
+            return
         try:
             for fd in self._written:
                 files.start_writeback(fd)

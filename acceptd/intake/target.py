@@ -46,7 +46,7 @@ class SealTarget:
         self._temporary = temporary or files.temporary_name()
         self._copied: list[BundleFile] = []
         self._directories: list[str] = []
-        self.copier = Copier()
+        self.copier = Copier(durable=durable)
 
     def __enter__(self) -> Self:
         try:

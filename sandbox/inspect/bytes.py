@@ -18,8 +18,8 @@ from typing import Any, Final, Protocol
 from sandbox.messages import RefusedError
 
 CHUNK: Final = 1 << 20
-AHEAD: Final = 3
-"""Blocks in which a large file is searched at once, while the next one is read."""
+AHEAD: Final = 7
+"""Blocks of a large file that wait for their search, while the next one is read."""
 LARGE: Final = 32 << 20
 """Files from this size on are searched in threads of their own: numpy releases the interpreter's lock."""
 SEARCHERS: Final = 2
@@ -153,8 +153,8 @@ def read(
                 if feeds[index].span.stop <= at + got:
                     first = index + 1
             at += got
-            search.settle(len(buffers) - 1)  # the oldest block's buffer is the next one to be filled
-        search.settle(0)
+            search.settle()
+        search.settle(last=True)
     ends = [*watchers, *(feed.span.watcher for feed in feeds)]
     for watcher in [*ends, searcher] if searcher is not None else ends:
         watcher.end()
@@ -195,8 +195,14 @@ class _Search:
         self._waiting.append((at, block, self._pools[0].submit(self._searcher.search, block)))
         self._pools.rotate()
 
-    def settle(self, most: int) -> None:
-        """Hand over until no more than ``most`` blocks are waited for."""
+    def settle(self, *, last: bool = False) -> None:
+        """Hand over what was found: all of it with ``last``, else enough for a buffer to be filled again.
+
+        Then half of the blocks: on a busy machine whoever sleeps for each block wakes late for each.
+        """
+        if not last and len(self._waiting) < self.blocks:
+            return
+        most = 0 if last else self.blocks // 2
         while self._searcher is not None and len(self._waiting) > most:
             at, block, found = self._waiting.popleft()
             self._searcher.found(at, block, found.result())

@@ -6,6 +6,7 @@ import errno
 import hashlib
 import json
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -196,3 +197,32 @@ def test_temporaries_can_be_named_for_who_cleans_up(tmp_path: Path) -> None:
     with pytest.raises(StateError):
         seal_directory(make_bundle(tmp_path / "drop"), tmp_path / "sealed", LIMITS, temporary=".tmp-mine")
     assert files.remove_temporaries(tmp_path) == []
+
+
+@pytest.mark.parametrize("durable", [True, False])
+@pytest.mark.parametrize("size", [0, 1, 63, 64, 65, 64 * 40 + 7])
+def test_chunks_that_wait_to_be_hashed_are_not_overwritten(
+    size: int, durable: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The hasher begins late: more chunks than there are buffers have been read by then, but for whoever waits."""
+    monkeypatch.setattr(copying, "CHUNK", 64)
+    monkeypatch.setattr(copying, "_OVERLAP_FROM", 1)
+    written: list[int] = []
+    monkeypatch.setattr(copying.files, "start_writeback", written.append)
+    data = bytes((index * 7 + index // 251) & 0xFF for index in range(size))
+    (tmp_path / "from").write_bytes(data)
+    copier = copying.Copier(durable=durable)
+    for name in ("to", "again"):
+        source, target = (
+            os.open(tmp_path / "from", os.O_RDONLY),
+            os.open(tmp_path / name, os.O_CREAT | os.O_WRONLY),
+        )
+        copier._helper().submit(time.sleep, 0.01)
+        found = copier.copy(source, target, size)
+        os.close(source)
+        assert (found.size, found.sha256) == (size, hashlib.sha256(data).hexdigest())
+        assert (tmp_path / name).read_bytes() == data
+    copier.flush()
+    assert bool(written) is durable
+    assert copier._written == []
+    copier.close()
