@@ -72,6 +72,27 @@ class RetentionTable(BaseModel):
     """How often the daemon looks; first soon after its start."""
 
 
+class KeyTable(BaseModel):
+    """Where one role's private key is, if not in ``keys/``."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+
+    command: Annotated[list[str], Field(max_length=64)] = []
+    """A program in full with its arguments; ``sign ROLE KEY_ID`` is added. Empty: the key is a file."""
+    seconds: Annotated[float, Field(ge=0.1, le=300, strict=False)] = 10.0
+    """For one signature."""
+
+
+class KeysTable(BaseModel):
+    """The commands that hold private keys, by role."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+
+    ledger: KeyTable = KeyTable()
+    release: KeyTable = KeyTable()
+    revocation: KeyTable = KeyTable()
+
+
 class Settings(BaseModel):
     """``acceptd.toml``."""
 
@@ -96,6 +117,7 @@ class Settings(BaseModel):
     inbox: InboxTable = InboxTable()
     checkpoint: CheckpointTable = CheckpointTable()
     retention: RetentionTable = RetentionTable()
+    keys: KeysTable = KeysTable()
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
 

@@ -21,17 +21,18 @@ from dataclasses import dataclass
 
 import structlog
 
+from acceptd import key_rotation
 from acceptd.cell import selfcheck
 from acceptd.config import Paths, Settings, policies_directory
 from acceptd.daemon_lock import acquire
-from acceptd.errors import AcceptdError, CellUnavailableError, LedgerError, StateError
+from acceptd.errors import AcceptdError, CellUnavailableError, LedgerError, SigningError, StateError
 from acceptd.intake.claims import Claim
 from acceptd.intake.inbox import Inbox, InboxSettings, Notice
 from acceptd.lifecycle import EXAMINED, Lifecycle
 from acceptd.record import reserve
 from acceptd.record.anchor import open_anchor
 from acceptd.record.entry import moment_of
-from acceptd.record.keys import load_signer
+from acceptd.record.keystore import in_force, open_signer, own_history
 from acceptd.record.leases import Leases
 from acceptd.record.log import Ledger
 from acceptd.record.migrate import migrate
@@ -164,11 +165,14 @@ class Daemon:
             log.info("migrated", version=done.after, before=done.before, backup=str(done.backup))
         ledger = stack.enter_context(Ledger.open(self.paths.state, create=False))
         ledger.settle(self._end_broken)
-        keys = ReleaseKeys.load(self.paths.state)
+        for line in key_rotation.resume(self.paths.state, ledger):
+            log.warning("a rotation of a key was interrupted", what=line)
+        keys = ReleaseKeys.load(self.paths.state, ledger)
         capacity = machine(self.settings)
         require_room(self.rules(), capacity)
         self._sweep()
-        signer = load_signer(self.paths.state, "ledger")
+        signer = open_signer(self.paths.state, "ledger")
+        in_force(own_history(self.paths.state, ledger), signer)
         anchor = open_anchor(self.settings.checkpoint.anchor, self.paths.state)
         notary = Notary(self.paths.state, ledger, signer, anchor, self._end_broken)
         notary.begin()  # first: a log that is not what was signed gets no further entry
@@ -309,7 +313,8 @@ class Daemon:
         """Keep the submission where it stands: housekeeping offers it again.
 
         What its own storage or ledger refuses (a full disk, a lost directory) says nothing about the
-        submission: until its time is over it waits for the operator. Anything else counts as a death.
+        submission: until its time is over it waits for the operator, and for a key's command without end, for
+        nothing can be put on record without it. Anything else counts as a death.
         """
         ours = isinstance(error, StateError | LedgerError | OSError)
         log.error(
@@ -321,7 +326,7 @@ class Daemon:
         try:
             row = self._rooms.queue.get(task.id)
             waited = time.time() - moment_of(row.received_at) if row is not None else 0.0
-            if ours and waited < self.settings.submission_seconds:
+            if isinstance(error, SigningError) or (ours and waited < self.settings.submission_seconds):
                 self._rooms.queue.clear(task.id)
             else:
                 self._rooms.queue.bump_deaths(task.id)

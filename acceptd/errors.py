@@ -36,6 +36,10 @@ class StateError(UserError):
     """The state directory is missing, foreign, newer than this version, or held by another process."""
 
 
+class SigningError(StateError):
+    """A command that holds a private key did not sign: wrong, slow, or dead. Nothing is lost."""
+
+
 class CellUnavailableError(UserError):
     """The sandbox cannot be built on this host, or a wall that the policy requires is missing."""
 

@@ -33,6 +33,7 @@ from acceptd.policy.contract import Contract
 from acceptd.record import evaluations
 from acceptd.record.entry import Appended
 from acceptd.record.failpoint import failpoint
+from acceptd.record.key_command import PROBE
 from acceptd.record.keys import Signer
 from acceptd.record.log import Ledger, Transaction
 from acceptd.record.queue import Queue
@@ -182,7 +183,7 @@ class Lifecycle:
 
         def prior(model_id: str, digest: str) -> Prior:
             channel = rules.policy.release.channel
-            return prior_release(self.ledger, self.release_keys.keyring, model_id, channel, digest)
+            return prior_release(self.ledger, self.release_keys, model_id, channel, digest)
 
         def shelf(prior: Prior) -> Shelf | None:
             digest = prior.bundle_digest
@@ -231,6 +232,7 @@ class Lifecycle:
     def _judge(self, row: Row, rules: Rules, hold: Hold) -> None:
         if self._lost(row):
             return
+        self.ledger_signer.sign(PROBE)  # nothing is examined while nobody could sign what comes of it
         acceptance = self._acceptance(row, rules, hold)
         acceptance.jobs += [JobRecord.model_validate(record) for record in row.data.get("unpack", ())]
         acceptance.timings_ms["seal"] = float(row.data.get("seal_ms", 0.0))

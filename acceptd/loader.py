@@ -3,6 +3,9 @@
     release = open_release("/var/lib/acceptd", "mosaic/evidence-disposition", keys="/etc/acceptd/keyring.json")
     outputs = release.session().run({"features": [[0.9, 0.8, 0.75, 0.1]]})
 
+A key that has been rotated since the keyring was handed out is followed by ``rotations.json`` below the root, on
+the word of the old key alone; one that was given up as compromised is followed nowhere: replace the keyring.
+
 It needs neither the daemon nor its database, only the files below ``root`` and a keyring; cryptography and
 rfc8785 beside the standard library, and onnxruntime and numpy only once :meth:`OpenRelease.session` is called.
 
@@ -18,8 +21,9 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from acceptd.errors import SignatureError
 from acceptd.loader_optimised import OptimisedCache
 from acceptd.record.keys import Keyring
 from acceptd.release import held, memory, objects, proof, trust
@@ -28,6 +32,8 @@ from acceptd.release.opened import Verified
 if TYPE_CHECKING:
     from acceptd.loader_session import Session
 
+ROTATIONS = "rotations.json"
+_Found = TypeVar("_Found")
 KeySource = str | os.PathLike[str] | Keyring | Mapping[str, Any]
 """The trust anchor: the path of a keyring file, a keyring, or the keyring file's content as a mapping."""
 
@@ -86,14 +92,16 @@ def open_release(
     keyring that is refused (malformed, a link, or writable by somebody else).
     """
     team, model = trust.names(model_id, channel, digest)
-    keyring = _keyring(keys)
+    anchors = _keyring(keys)
     base = Path(os.path.abspath(root))  # the memory's key: no link is resolved
     remembering = None if state_file is None else Path(state_file)
     place = f"{model_id}:{channel}"
     known = memory.recall(base, place, remembering)
-    root_fd = objects.open_root(base)
-    try:
-        folder = f"releases/{team}/{model}/{channel}"
+    folder = f"releases/{team}/{model}/{channel}"
+
+    def look(
+        root_fd: int, keyring: Keyring
+    ) -> tuple[trust.ChannelFacts, trust.RevocationFacts, trust.ReleaseFacts]:
         # channel.json before the list: a revocation writes the list first, so what is read second is no older.
         facts = trust.channel(
             objects.read_small(root_fd, f"{folder}/channel.json", trust.MAX_CHANNEL_BYTES),
@@ -104,7 +112,13 @@ def open_release(
             keyring, least=facts.least_revocations, remembered=known.revocations,
         )  # fmt: skip
         name = f"{folder}/{trust.number_name(facts.number)}/release.json"
-        released = trust.release(objects.read_small(root_fd, name, trust.MAX_RELEASE_BYTES), keyring, facts)
+        return facts, listed, trust.release(
+            objects.read_small(root_fd, name, trust.MAX_RELEASE_BYTES), keyring, facts
+        )  # fmt: skip
+
+    root_fd = objects.open_root(base)
+    try:
+        facts, listed, released = _by_todays_keys(root_fd, base, anchors, remembering, look)
         seen = trust.Remembered(facts.number, facts.release_digest, facts.sequence, listed.number)
         # Remembered as soon as it is verified, also where a later check refuses: what was seen was seen.
         memory.remember(base, place, seen, remembering)
@@ -133,6 +147,23 @@ def open_release(
         proof=proved,
         stamps=stamps,
     )
+
+
+def _by_todays_keys(
+    root_fd: int, base: Path, anchors: Keyring, remembering: Path | None, look: Callable[[int, Keyring], _Found]
+) -> _Found:
+    """Return what ``look`` finds by the keys that count now; once more where a rotation came between."""
+    remembered = memory.recall_keys(base, remembering)
+    told = objects.read_if_there(root_fd, ROTATIONS, trust.MAX_ROTATIONS_BYTES)
+    while True:
+        keyring, followed = trust.rotated(told, anchors, remembered)
+        memory.remember_keys(base, followed, remembering)
+        try:
+            return look(root_fd, keyring)
+        except SignatureError:
+            before, told = told, objects.read_if_there(root_fd, ROTATIONS, trust.MAX_ROTATIONS_BYTES)
+            if told == before:
+                raise
 
 
 def _keyring(keys: KeySource) -> Keyring:

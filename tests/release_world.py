@@ -51,7 +51,7 @@ class World:
             self.state.mkdir(mode=0o700)
             create_keys(self.state)
         self.ledger = Ledger.open(self.state)
-        self.keys = ReleaseKeys.load(self.state)
+        self.keys = ReleaseKeys.load(self.state, self.ledger)
         self._count = len(list(root.glob("drop-*")))
 
     def close(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -16,9 +17,10 @@ from acceptd.cli.common import JsonOption, StateOption, chosen_state, console, p
 from acceptd.config import Paths, load_settings, policies_directory
 from acceptd.errors import AcceptdError
 from acceptd.local import free_space
+from acceptd.record import key_status
 from acceptd.record.anchor import open_anchor
 from acceptd.record.checkpoint import exported
-from acceptd.record.keys import load_keyring
+from acceptd.record.keystore import own_history
 from acceptd.record.log import Ledger
 from acceptd.report.escape import line
 from acceptd.retention.rules import KEYS
@@ -79,6 +81,7 @@ def _installation(state: Path) -> dict[str, str]:
     facts = {"state": str(state), "free_bytes": str(free_space(state)), "ledger": _standing(state)}
     facts["disk"] = ", ".join(f"{name} {gib(size)}" for name, size in disk_use(paths).items() if size)
     facts["retention"] = _days(state)
+    facts |= _keys(state)
     try:
         missing = paths.missing()
         facts["layout"] = "whole" if not missing else f"{missing[0]} is missing (acceptd init)"
@@ -94,6 +97,15 @@ def _days(state: Path) -> str:
     return ", ".join(f"{what} {f'{count} d' if count else 'never'}" for what, count in days.items())
 
 
+def _keys(state: Path) -> dict[str, str]:
+    """Say where each role's key is and whether it signs, by asking it."""
+    try:
+        with Ledger.open(state, create=False) as ledger:
+            return key_status.examine(state, ledger, time.time())
+    except AcceptdError as error:
+        return {"keys": f"not known: {error}"}
+
+
 def _standing(state: Path) -> str:
     """Say whether a place outside the state keeps the ledger's checkpoints, by asking it."""
     try:
@@ -101,7 +113,7 @@ def _standing(state: Path) -> str:
         if anchor is None:
             return "unanchored: name a place outside the state as checkpoint.anchor in acceptd.toml"
         with Ledger.open(state, create=False) as ledger:
-            kept = exported(anchor, load_keyring(state), ledger.origin)
+            kept = exported(anchor, own_history(state, ledger), ledger.origin)
     except AcceptdError as error:
         return f"unanchored: {error}"
     return f"anchored in {anchor.words}" + (f" at {kept.size} entries" if kept else ": it keeps no checkpoint yet")

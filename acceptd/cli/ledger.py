@@ -33,6 +33,7 @@ from acceptd.record import export as exports
 from acceptd.record import migrate as migrations
 from acceptd.record.entry import VERDICTS, Filter
 from acceptd.record.keys import Keyring, load_keyring
+from acceptd.record.keystore import history, own_history
 from acceptd.record.log import Ledger
 from acceptd.record.tables import SCHEMA_VERSION
 from acceptd.release import audit as release_audit
@@ -109,7 +110,7 @@ def _from_anchor(state: Path, kept: list[audit.Kept]) -> tuple[list[audit.Kept],
         with Ledger.open(state, create=False, damaged=True) as ledger:
             note = anchor.last(ledger.origin)
             if note is None:
-                _unheard_of(state, anchor, ledger.origin)
+                _unheard_of(state, anchor, ledger)
     except (AnchorError, _ExchangedError) as error:
         return kept, [audit.Difference("anchor", anchor.words, str(error))]
     except (LedgerError, StateError):
@@ -121,9 +122,9 @@ class _ExchangedError(Exception):
     """The anchor keeps notes of this instance, and none of its log."""
 
 
-def _unheard_of(state: Path, anchor: anchors.Anchor, origin: str) -> None:
+def _unheard_of(state: Path, anchor: anchors.Anchor, ledger: Ledger) -> None:
     try:
-        checkpoint.exported(anchor, load_keyring(state), origin)
+        checkpoint.exported(anchor, own_history(state, ledger), ledger.origin)
     except LedgerError as error:
         raise _ExchangedError(str(error)) from error
 
@@ -132,10 +133,11 @@ def _releases(
     state: Path, keyring: Keyring | None, *, objects: bool, told: Callable[[str], None]
 ) -> list[audit.Difference]:
     try:
-        keys = Auditor(keyring or load_keyring(state))
+        anchored = keyring or load_keyring(state)
         settings = load_settings(state)
         directory = policies_directory(settings)
         with Ledger.open(state, create=False, damaged=True) as ledger:
+            keys = Auditor.of(history(ledger, anchored))
             found = release_audit.examine(state, ledger, keys, objects=objects, progress=told)
             desk = Desk(state, ledger, Policy(), load_reviewers(directory))
             return [*found, *desk.examine(), *retention_audit.examine(state, ledger)]
@@ -169,7 +171,7 @@ def proof(
         size = next((size for size in reversed(checkpoint.sizes(paths.state)) if size > seq), None)
         note = None
         if size is not None and size <= ledger.tree().size:
-            checkpoint.read(paths.state, size, load_keyring(paths.state), ledger.origin)
+            checkpoint.read(paths.state, size, own_history(paths.state, ledger), ledger.origin)
             note = checkpoint.note_of(paths.state, size).decode()
         found = ledger.proof(seq, size if note is not None else None)
     typer.echo(json.dumps({"schema": 1, "origin": ledger.origin, **found.as_json(), "checkpoint": note}, indent=2))

@@ -49,7 +49,7 @@ _COMMANDS = {
     "selftest": ("selftest", "selftest"),
     "verify": ("verify", "verify"),
 }
-_GROUPS = ("ledger", "release", "review", "policy", "profile")
+_GROUPS = ("ledger", "release", "review", "policy", "profile", "key")
 
 
 def _assemble(wanted: str) -> None:

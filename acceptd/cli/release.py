@@ -58,7 +58,7 @@ def _desk(state: StateOption) -> Iterator[_Desk]:
     rules = load_rules(directory, settings.policy)
     with sealing(paths.state) as ledger:
         terms = Terms(valid_seconds=rules.policy.release.channel_valid_seconds)
-        keys = ReleaseKeys.load(paths.state)
+        keys = ReleaseKeys.load(paths.state, ledger)
         yield _Desk(paths, ledger, keys, terms, rules.policy, load_reviewers(directory))
 
 

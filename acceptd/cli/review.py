@@ -325,7 +325,7 @@ def promote(
 
 
 def _promote(office: _Office, submission: str, channel: str, reason: str) -> None:
-    keys = ReleaseKeys.load(office.desk.state)
+    keys = ReleaseKeys.load(office.desk.state, office.desk.ledger)
     made = office.desk.carry_out(submission, keys, channel, reason, office.terms)
     console().print(f"{made.model_id} {channel} is now {made.number} ({made.bundle_digest[:12]})")
 

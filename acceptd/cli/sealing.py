@@ -13,8 +13,9 @@ from acceptd.config import load_settings
 from acceptd.errors import AnchorError, ConfigError, StateError
 from acceptd.record import checkpoint
 from acceptd.record.anchor import open_anchor
-from acceptd.record.keys import load_keyring, load_signer
+from acceptd.record.keystore import open_signer, own_history
 from acceptd.record.log import Ledger
+from acceptd.release.layout import keys_lock
 
 
 @contextmanager
@@ -26,18 +27,20 @@ def sealing(state: Path) -> Iterator[Ledger]:
     ledger's key elsewhere), a line on standard error says so, and the daemon seals it with its next. Raises
     LedgerError where the log does not extend what was signed.
     """
-    with Ledger.open(state, create=False) as ledger:
+    # No key is exchanged under a command that has loaded it.
+    with keys_lock(state, shared=True), Ledger.open(state, create=False) as ledger:
         size = ledger.tree().size
         try:
             yield ledger
         finally:
             if ledger.tree().size != size:
-                _seal(state, ledger)
+                seal(state, ledger)
 
 
-def _seal(state: Path, ledger: Ledger) -> None:
+def seal(state: Path, ledger: Ledger) -> None:
+    """Sign a checkpoint of the log as it stands; a line on standard error where that is not possible now."""
     try:
         anchor = open_anchor(load_settings(state).checkpoint.anchor, state)
-        checkpoint.write(state, ledger, load_signer(state, "ledger"), load_keyring(state), anchor)
+        checkpoint.write(state, ledger, open_signer(state, "ledger"), own_history(state, ledger), anchor)
     except (AnchorError, ConfigError, StateError, OSError) as error:
         typer.echo(f"acceptd: recorded, but not sealed yet: {one_line(str(error))}", err=True)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,7 +13,9 @@ from acceptd.cli.common import StateOption, chosen_state, console
 from acceptd.config import Paths
 from acceptd.errors import StateError, UsageError
 from acceptd.policy.names import valid_name
-from acceptd.record.keys import KEYRING, create_keys
+from acceptd.record.key_command import PROBE
+from acceptd.record.keys import KEYRING, ROLES, PublicKey, create_keys
+from acceptd.record.keystore import behind_command, read_public
 from acceptd.record.log import Ledger
 
 
@@ -19,6 +23,12 @@ def init(
     state: StateOption = None,
     team: Annotated[
         list[str] | None, typer.Option("--team", help="Make an inbox for this team (repeatable).")
+    ] = None,
+    public: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--public", help="ROLE=FILE: that role's key is behind its command in acceptd.toml (repeatable)."
+        ),
     ] = None,
 ) -> None:
     """Make the state directory with its keys and ledger, and inboxes for teams."""
@@ -36,14 +46,32 @@ def init(
     if any(paths.keys.iterdir()) and os.path.lexists(paths.state / KEYRING):
         out.print(f"keys       {paths.keys} (kept: they are never overwritten)")
     else:
-        keyring = create_keys(paths.state)
-        out.print(f"keys       {paths.keys} (0600; {len(keyring.keys)} Ed25519 pairs)")
+        elsewhere = _behind_commands(paths, public or ())
+        keyring = create_keys(paths.state, elsewhere)
+        own = len(keyring.keys) - len(elsewhere)
+        out.print(f"keys       {paths.keys} (0600; {own} Ed25519 pairs)")
+        for role, key in elsewhere.items():
+            out.print(f"key        {role} {key.key_id[:16]} behind its command")
     with Ledger.open(paths.state) as ledger:
         out.print(f"ledger     {paths.ledger} ({ledger.tree().size} entries)")
     for name in team or ():
         make_team(paths, name)
         out.print(f"inbox      {paths.inbox / name}")
     out.print(f"state      {paths.state}")
+
+
+def _behind_commands(paths: Paths, words: Sequence[str]) -> dict[str, PublicKey]:
+    """Return the public keys whose private halves commands hold; each has shown that it signs."""
+    found: dict[str, PublicKey] = {}
+    for word in words:
+        role, _, file = word.partition("=")
+        if role not in ROLES or not file:
+            raise UsageError(
+                f"--public {word!r:.80} is no ROLE=FILE", remedy=f"a role is one of {', '.join(ROLES)}"
+            )
+        found[role] = read_public(Path(file).absolute(), role)
+        behind_command(paths.state, found[role]).sign(PROBE)
+    return found
 
 
 def make_team(paths: Paths, name: str) -> None:

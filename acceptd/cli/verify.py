@@ -43,12 +43,19 @@ def verify(
         ),
     ],
     key: Annotated[Path, typer.Option("--key", help="A keyring.json that you got by a way you trust.")],
+    rotations: Annotated[
+        Path | None,
+        typer.Option("--rotations", help="rotations.json: keys that followed those of the keyring count too."),
+    ] = None,
     digest: Annotated[str, typer.Option("--digest", help="The bundle digest that it must be about.")] = "",
     json_: JsonOption = False,
 ) -> None:
     """Verify a signed file of acceptd with public keys alone. Exit 5 where it does not hold."""
     keyring = Keyring.load(key)
     try:
+        if rotations is not None:
+            data = read_limited(rotations, trust.MAX_ROTATIONS_BYTES, "rotations.json")
+            keyring = trust.over_time(data, keyring)
         shown = _shown(read_limited(path, MAX_FILE, "a signed file of acceptd"), keyring)
         if digest and digest != shown["bundle_digest"]:
             raise LoaderError(f"it is about the bundle {shown['bundle_digest']}, not {digest}")

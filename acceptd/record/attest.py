@@ -35,14 +35,20 @@ def pae(payload_type: str, payload: bytes) -> bytes:
     return b"DSSEv1 %d %s %d %s" % (len(kind), kind, len(payload), payload)
 
 
-def sign(payload_type: str, payload: bytes, signer: Signer) -> Envelope:
-    """Return the envelope of ``payload`` with one signature."""
-    signature = signer.sign(pae(payload_type, payload))
+def sign(payload_type: str, payload: bytes, signer: Signer, *more: Signer) -> Envelope:
+    """Return the envelope of ``payload`` with one signature of each signer."""
+    signed = pae(payload_type, payload)
     return {
         "payload": _base64(payload),
         "payloadType": payload_type,
-        "signatures": [{"keyid": signer.key_id, "sig": _base64(signature)}],
+        "signatures": [{"keyid": one.key_id, "sig": _base64(one.sign(signed))} for one in (signer, *more)],
     }
+
+
+def unverified(envelope: object) -> tuple[bytes, tuple[str, ...]]:
+    """Return payload and named key ids of an envelope, whoever made it; raise MalformedError where it is none."""
+    payload, _, signatures = _open(envelope)
+    return payload, tuple(key for key, _ in signatures)
 
 
 def verify(envelope: object, payload_type: str, keyring: Keyring, role: str) -> bytes:

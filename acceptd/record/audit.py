@@ -15,6 +15,7 @@ from typing import Final
 from acceptd.errors import AcceptdError, LedgerError, StateError
 from acceptd.record import database
 from acceptd.record.auditing import source
+from acceptd.record.auditing.keys import check_keyring, key_history
 from acceptd.record.auditing.parts import LEAVES, ROWS, Part, Work
 from acceptd.record.auditing.pool import Pool, workers_for
 from acceptd.record.auditing.projected import Beside
@@ -44,13 +45,15 @@ def examine(
 ) -> Audit:
     """Audit the ledger of ``state``, however damaged it is, against the checkpoints ``kept`` outside it.
 
-    ``keyring`` is the auditor's own copy; without it the state directory's is used, which says less.
+    ``keyring`` is the auditor's own copy, of today's keys or of the first: rotations in the log are followed.
+    Without it the state directory's is used, which says less.
     ``workers`` processes share the work (default: as many as there are cores, where there is much to do);
     ``told`` hears how far it is. Raises StateError only where there is no ledger to look at.
     """
     report = Report()
     path = state / database.FILE_NAME
     database.check_file(path)
+    own = keyring is None
     if keyring is None:
         try:
             keyring = load_keyring(state)
@@ -59,9 +62,12 @@ def examine(
     try:
         with Ledger.open(state, create=False, damaged=True) as ledger:
             origin = ledger.origin
-        claims = own_claims(state, origin, keyring, report) + outside_claims(kept, origin, keyring, report)
+            keys = key_history(ledger, keyring, report) if keyring is not None else None
+            if keys is not None:
+                check_keyring(state, ledger, keys, own, report)
+        claims = own_claims(state, origin, keys, report) + outside_claims(kept, origin, keys, report)
         with database.translated(path), contextlib.closing(source.connect(path)) as raw:
-            work = Work(raw, path, origin, keyring)
+            work = Work(raw, path, origin, keys)
             with Pool(work, workers_for(path) if workers is None else workers) as pool:
                 _all(work, pool, Tree(claims, report), report, told)
     except (LedgerError, StateError) as error:

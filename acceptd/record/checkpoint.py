@@ -22,7 +22,7 @@ from acceptd.record import merkle
 from acceptd.record.anchor import Anchor
 from acceptd.record.canonical import MAX_INT
 from acceptd.record.failpoint import failpoint
-from acceptd.record.keys import Keyring, PublicKey, Signer
+from acceptd.record.keys import Keyring, Offices, PublicKey, Signer
 from acceptd.record.log import Ledger, TreeHead
 
 DIRECTORY: Final = "checkpoints"
@@ -55,14 +55,17 @@ def sign(checkpoint: Checkpoint, signer: Signer) -> bytes:
     return f"{text}\n{_DASH}{checkpoint.origin} {base64.b64encode(signature).decode()}\n".encode()
 
 
-def verify(note: bytes, keyring: Keyring, origin: str | None = None) -> Checkpoint:
+def verify(note: bytes, keys: Offices, origin: str | None = None) -> Checkpoint:
     """Return the checkpoint in a note that a ledger key has signed, of the log ``origin`` where given.
 
-    Raises MalformedError where it is no such note, SignatureError where no signature counts.
+    The key must be the one in office at the newest entry that the note covers. A note only adds to what must hold,
+    so one by a key that was compromised later is not passed over. Raises MalformedError where it is no such note,
+    SignatureError where no signature counts.
     """
     checkpoint, text, signatures = parse(note)
     if origin is not None and checkpoint.origin != origin:
         raise SignatureError(f"a checkpoint of another log: {checkpoint.origin!r:.80}")
+    keyring = keys.in_office(max(0, checkpoint.size - 1))
     for name, marked in signatures:
         if name != checkpoint.origin:
             continue  # a witness's line: welcome, but not ours
@@ -70,7 +73,9 @@ def verify(note: bytes, keyring: Keyring, origin: str | None = None) -> Checkpoi
             if marked[:4] == _note_key(name, key.raw):
                 _check(keyring, key, text, marked[4:])
                 return checkpoint
-    raise SignatureError("the checkpoint carries no signature by a ledger key of the keyring")
+    raise SignatureError(
+        f"the checkpoint of {checkpoint.size} entries carries no signature by the ledger key that counted there"
+    )
 
 
 def parse(note: bytes) -> tuple[Checkpoint, bytes, list[tuple[str, bytes]]]:
@@ -93,7 +98,7 @@ def parse(note: bytes) -> tuple[Checkpoint, bytes, list[tuple[str, bytes]]]:
 
 
 def write(
-    state: Path, ledger: Ledger, signer: Signer, keyring: Keyring, anchor: Anchor | None = None
+    state: Path, ledger: Ledger, signer: Signer, keyring: Offices, anchor: Anchor | None = None
 ) -> Checkpoint:
     """Sign the log as it stands, write it under ``checkpoints/`` and to ``anchor``, durably; return it.
 
@@ -114,6 +119,10 @@ def write(
             _prove_extends(ledger, one, head, place)
     checkpoint = Checkpoint(ledger.origin, head.size, head.root)
     if last is None or last.size != head.size:
+        if signer.public_key() not in keyring.at(max(0, head.size - 1)).for_role("ledger"):
+            raise LedgerError(
+                f"the key {signer.key_id} is not the ledger key, or was rotated out; nothing is signed"
+            )
         note = sign(checkpoint, signer)
         failpoint("record.checkpoint.before-write")
         replace_file(directory, _name(head.size), note, 0o644)
@@ -127,7 +136,7 @@ def write(
     return checkpoint
 
 
-def exported(anchor: Anchor | None, keyring: Keyring, origin: str) -> Checkpoint | None:
+def exported(anchor: Anchor | None, keyring: Offices, origin: str) -> Checkpoint | None:
     """Return the newest checkpoint that ``anchor`` keeps of this log, or None.
 
     Raises LedgerError where it does not verify, or where there is none but one of another log that this
@@ -153,7 +162,7 @@ def exported(anchor: Anchor | None, keyring: Keyring, origin: str) -> Checkpoint
         raise LedgerError(f"{anchor.words}: {error}") from error
 
 
-def latest(state: Path, keyring: Keyring, origin: str | None = None) -> Checkpoint | None:
+def latest(state: Path, keyring: Offices, origin: str | None = None) -> Checkpoint | None:
     """Return the newest checkpoint of the state directory, or None where there is none.
 
     Raises LedgerError where it does not verify: a checkpoint is never passed over for an older one.
@@ -162,7 +171,7 @@ def latest(state: Path, keyring: Keyring, origin: str | None = None) -> Checkpoi
     return read(state, sizes[-1], keyring, origin) if sizes else None
 
 
-def read(state: Path, size: int, keyring: Keyring, origin: str | None = None) -> Checkpoint:
+def read(state: Path, size: int, keyring: Offices, origin: str | None = None) -> Checkpoint:
     """Return the checkpoint written at ``size``; raise LedgerError where it is missing or does not verify."""
     path = state / DIRECTORY / _name(size)
     try:

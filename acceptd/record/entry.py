@@ -12,6 +12,8 @@ Entry types and what their bodies must hold (more keys are welcome; unknown type
 ``revoked``     ``digest``, ``reason``
 ``heldout``     with a submission: ``model``, ``contract_version``, ``number``, ``contract_digest``: one evaluation
                 of held-out vectors was spent. Nothing of what came of it
+``key-rotated`` ``role``, ``old``, ``new``, ``public``, ``number``, ``reason``, ``compromised_from``, ``envelope``
+                (DSSE by both keys): :mod:`acceptd.record.succession`
 ``decision``    with a submission: ``verdict_seq``, ``nonce``, ``reviewer``, ``decision``, ``envelope`` (DSSE):
                 what a person signed about a verdict
 ``removed``     ``what``, ``reason``, ``items`` (``name`` and ``size`` each): bytes that go, entered before they do
@@ -201,6 +203,8 @@ def unique_key(kind: str, submission: str | None, body: Mapping[str, Any]) -> st
         return f"intent/{body['model']}/{body['channel']}/{body['number']}"
     if kind == "decision":
         return f"decision/{body['nonce']}"
+    if kind == "key-rotated":
+        return f"key/{body['role']}/{body['old']}"
     if kind == "heldout":
         return f"{heldout_key(body['model'], body['contract_version'])}{body['number']:09d}"
     return None
@@ -243,6 +247,13 @@ def check_body(kind: str, submission: str | None, body: Mapping[str, Any]) -> No
         elif kind == "revoked":
             valid_sha256(_text(body, "digest"))
             _text(body, "reason")
+        elif kind == "key-rotated":
+            _text(body, "role")
+            _text(body, "reason")
+            for key in ("old", "new"):
+                valid_sha256(_text(body, key))
+            if not isinstance(body.get("envelope"), dict):
+                raise ValueError("`envelope` is a DSSE envelope")
     except ValueError as error:
         raise LedgerError(f"an entry of type {kind!r} is malformed: {error}") from error
 

@@ -14,10 +14,10 @@ import json
 import os
 import secrets
 import stat
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
@@ -45,26 +45,42 @@ class PublicKey:
 
 @dataclass(frozen=True, slots=True)
 class Signer:
-    """A private key in use. Its representation shows the id only."""
+    """A private key in use, here or behind a command. Its representation shows the id only."""
 
     role: str
     key_id: str
     public: bytes
-    _private: Ed25519PrivateKey = field(repr=False)
+    _sign: Callable[[bytes], bytes] = field(repr=False)
 
     @classmethod
     def of(cls, role: str, private: Ed25519PrivateKey) -> Signer:
         """Return the signer for a private key in memory."""
         raw = private.public_key().public_bytes(*_RAW)
-        return cls(role, key_id(raw), raw, private)
+        return cls(role, key_id(raw), raw, private.sign)
 
     def sign(self, data: bytes) -> bytes:
-        """Return the 64-byte Ed25519 signature of ``data``."""
-        return self._private.sign(data)
+        """Return the 64-byte Ed25519 signature of ``data``; raise SigningError where a command makes none."""
+        return self._sign(data)
 
     def public_key(self) -> PublicKey:
         """Return the public half."""
         return PublicKey(self.role, self.key_id, self.public)
+
+
+class Keys(Protocol):
+    """Whoever can say which keys count for an entry: a keyring, or a log's history of keys."""
+
+    def at(self, seq: int, /) -> Keyring:
+        """Return the keys whose word about the entry ``seq`` counts."""
+        ...
+
+
+class Offices(Keys, Protocol):
+    """Whoever can also say which keys signed at a time, wherever their word counts today."""
+
+    def in_office(self, seq: int, /) -> Keyring:
+        """Return the keys that signed when the entry ``seq`` was the newest: one compromised later among them."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -103,7 +119,7 @@ class Keyring:
         It must be a regular file, no link, writable by its owner only, and that one of ``owners``
         (default: root and this process's user).
         """
-        return cls.parse(_read_owned(path, owners, forbidden=0o022), str(path))
+        return cls.parse(read_owned(path, owners, forbidden=0o022), str(path))
 
     def to_json(self) -> bytes:
         """Return the file's bytes."""
@@ -112,6 +128,14 @@ class Keyring:
             for key in self.keys
         ]
         return json.dumps({"schema": 1, "keys": keys}, indent=2).encode() + b"\n"
+
+    def at(self, _seq: int, /) -> Keyring:
+        """Return this keyring: it knows of no rotation (:mod:`acceptd.record.succession` does)."""
+        return self
+
+    def in_office(self, _seq: int, /) -> Keyring:
+        """Return this keyring, as :meth:`at`."""
+        return self
 
     def for_role(self, role: str) -> tuple[PublicKey, ...]:
         """Return the keys that may sign as ``role``."""
@@ -126,7 +150,9 @@ class Keyring:
                 except InvalidSignature as error:
                     raise SignatureError(f"the signature by {role} key {key_id} does not verify") from error
                 return
-        raise SignatureError(f"signed by {key_id!r:.80}, which is no {role} key of the keyring")
+        others = [key.role for key in self.keys if key.key_id == key_id]
+        words = f"the {others[0]} key, and that is no {role} key" if others else f"no {role} key of the keyring"
+        raise SignatureError(f"signed by {key_id!r:.80}, which is {words}")
 
 
 def key_id(raw: bytes) -> str:
@@ -134,24 +160,30 @@ def key_id(raw: bytes) -> str:
     return hashlib.sha256(raw).hexdigest()
 
 
-def create_keys(state: Path) -> Keyring:
+def create_keys(state: Path, elsewhere: Mapping[str, PublicKey] | None = None) -> Keyring:
     """Make one key for each role below ``state`` and return the keyring.
 
-    ``keys/`` appears whole or not at all. Refuses, with StateError, to replace existing keys or an
-    existing keyring; an interrupted creation, which left the keys without their keyring, is finished.
+    ``elsewhere`` are roles whose private key is kept behind a command: for those no file is made. Raises
+    ConfigError where one key has two roles. ``keys/`` appears whole or not at all. Refuses, with StateError, to
+    replace existing keys or an existing keyring; an interrupted creation, which left the keys without their
+    keyring, is finished.
     """
+    kept = dict(elsewhere or {})
+    own = [role for role in ROLES if role not in kept]
+    Keyring.of(kept.values())
     directory, keyring_path = state / DIRECTORY, state / KEYRING
     has_keyring = os.path.lexists(keyring_path)
     if os.path.lexists(directory) and not _is_empty_directory(directory):
         if has_keyring:
             raise StateError(f"{directory}: keys exist and are never overwritten")
-        keyring = Keyring.of(load_signer(state, role).public_key() for role in ROLES)
+        made = {role: load_signer(state, role).public_key() for role in own}
     else:
         if has_keyring:
             raise StateError(f"{keyring_path}: a keyring without its keys; it is never overwritten")
-        signers = [Signer.of(role, Ed25519PrivateKey.generate()) for role in ROLES]
-        _write_private(state, signers)
-        keyring = Keyring.of(signer.public_key() for signer in signers)
+        private = {role: Ed25519PrivateKey.generate() for role in own}
+        _write_private(state, private)
+        made = {role: Signer.of(role, key).public_key() for role, key in private.items()}
+    keyring = Keyring.of((made | kept)[role] for role in ROLES)
     replace_file(state, KEYRING, keyring.to_json(), 0o644)
     return keyring
 
@@ -165,8 +197,8 @@ def load_keyring(state: Path) -> Keyring:
     return Keyring.load(state / KEYRING, owners={0, os.geteuid(), owner})
 
 
-def load_signer(state: Path, role: str) -> Signer:
-    """Return the private key of ``role``.
+def load_signer(state: Path, role: str, suffix: str = ".pem") -> Signer:
+    """Return the private key of ``role`` in ``keys/``.
 
     Raises ConfigError where the file or its directory can be read or written by group or others, is a
     link, belongs to somebody other than this process's user (or root), or is no Ed25519 key in PKCS8 PEM.
@@ -178,9 +210,9 @@ def load_signer(state: Path, role: str) -> Signer:
         _check_owned(directory, directory.lstat(), None, 0o077, stat.S_ISDIR, "directory")
     except OSError as error:
         raise ConfigError(f"{directory}: {error.strerror}", remedy="run `acceptd init`") from error
-    path = directory / f"{role}.pem"
+    path = directory / f"{role}{suffix}"
     try:
-        private = serialization.load_pem_private_key(_read_owned(path, None, forbidden=0o077), password=None)
+        private = serialization.load_pem_private_key(read_owned(path, None, forbidden=0o077), password=None)
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
         raise ConfigError(f"{path}: no private key in PKCS8 PEM without a password") from error
     if not isinstance(private, Ed25519PrivateKey):
@@ -192,15 +224,19 @@ def _is_empty_directory(path: Path) -> bool:
     return path.is_dir() and not path.is_symlink() and not os.listdir(path)
 
 
-def _write_private(state: Path, signers: list[Signer]) -> None:
+def private_pem(private: Ed25519PrivateKey) -> bytes:
+    """Return a private key as our files hold it: PKCS8 in PEM, without a password."""
+    return private.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+
+
+def _write_private(state: Path, private: Mapping[str, Ed25519PrivateKey]) -> None:
     temporary = f".tmp-{secrets.token_hex(8)}"
     try:
         os.mkdir(state / temporary, 0o700)
-        for signer in signers:
-            pem = signer._private.private_bytes(
-                serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-            )
-            write_exclusive(state / temporary, f"{signer.role}.pem", pem, 0o600)
+        for role, key in private.items():
+            write_exclusive(state / temporary, f"{role}.pem", private_pem(key), 0o600)
         # rename(2) replaces an empty directory only, so a creator that came first keeps its keys.
         os.rename(state / temporary, state / DIRECTORY)
         fsync_dir(state)
@@ -210,7 +246,8 @@ def _write_private(state: Path, signers: list[Signer]) -> None:
         raise StateError(f"{state / DIRECTORY}: keys cannot be written: {error.strerror}") from error
 
 
-def _read_owned(path: Path, owners: Collection[int] | None, *, forbidden: int) -> bytes:
+def read_owned(path: Path, owners: Collection[int] | None, *, forbidden: int) -> bytes:
+    """Return the bytes of a regular file, no link, of ``owners`` (None: root, us), without ``forbidden`` bits."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:

@@ -17,7 +17,8 @@ import structlog
 from acceptd.errors import AcceptdError, AnchorError, LedgerError
 from acceptd.record import checkpoint
 from acceptd.record.anchor import Anchor
-from acceptd.record.keys import Signer, load_keyring
+from acceptd.record.keys import Signer
+from acceptd.record.keystore import own_history
 from acceptd.record.log import Ledger
 
 log = structlog.get_logger("acceptd.record")
@@ -57,8 +58,8 @@ class Notary:
         """
         with self._lock:
             try:
-                keyring = load_keyring(self._state)
-                checkpoint.write(self._state, self._ledger, self._signer, keyring, self._anchor)
+                keys = own_history(self._state, self._ledger)
+                checkpoint.write(self._state, self._ledger, self._signer, keys, self._anchor)
                 self._out_of_reach = ""
             except AnchorError as error:
                 if not self._out_of_reach:

@@ -12,6 +12,7 @@ from typing import Final
 
 from acceptd.errors import AcceptdError, LoaderError, ReleaseError
 from acceptd.record.audit import Difference
+from acceptd.record.keystore import pending
 from acceptd.record.log import Ledger
 from acceptd.release import channel as channels
 from acceptd.release import stated, store
@@ -75,6 +76,9 @@ def _channel(
     if current is not None and facts is None:
         found.append(Difference("release", f"{place}/channel.json", "is missing, or not signed by a release key"))
     elif current is not None and facts is not None:
+        if not channels.signed_now(state, keys, current):
+            message = "is signed by a release key that did not count any more when this number was made"
+            found.append(Difference("release", f"{place}/channel.json", message))
         due = (current.number, current.release_digest)
         if (facts.number, facts.release_digest) != due:
             message = f"announces number {facts.number}, the ledger says {current.number}"
@@ -125,6 +129,10 @@ def _revocations(state: Path, keys: Verifying, book: Book) -> list[Difference]:
         listed = set(channels.read_revocations(state, keys).revoked)
     except ReleaseError as error:
         return [Difference("revocations", "revocations.json", str(error))]
+    # While its rotation is half done the old key's signature stands: the next start puts the new one beside it.
+    if not pending(state, "revocation") and not channels.list_signed_now(state, keys):
+        message = "is signed by a revocation key that does not count any more"
+        return [Difference("revocations", "revocations.json", message)]
     missing = [
         f"does not list {digest}, which the ledger has revoked" for digest in sorted(set(book.revoked) - listed)
     ]

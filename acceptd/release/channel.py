@@ -7,6 +7,7 @@ what loaders remember, and until then they refuse it.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Callable
@@ -15,8 +16,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from acceptd.errors import LoaderError, ReleaseError
+from acceptd.errors import LoaderError, ReleaseError, SigningError
 from acceptd.intake.files import replace_file
+from acceptd.record import attest
+from acceptd.record.canonical import MAX_INT, canonical
 from acceptd.record.log import Ledger
 from acceptd.release import objects, trust
 from acceptd.release.book import Book, Row, read_book
@@ -57,6 +60,26 @@ def read(state: Path, keys: Verifying, model_id: str, channel: str) -> trust.Cha
     return facts
 
 
+def list_signed_now(state: Path, keys: Verifying) -> bool:
+    """Say whether ``revocations.json``, where there is one, is signed by a key that counts now."""
+    data = _bytes(state, REVOCATIONS_FILE, trust.MAX_REVOCATIONS_BYTES)
+    try:
+        trust.revocations(data, keys.at(MAX_INT), least=0, remembered=0)
+    except LoaderError:
+        return False
+    return True
+
+
+def signed_now(state: Path, keys: Verifying, row: Row) -> bool:
+    """Say whether ``channel.json`` is signed by a key that counted when ``row`` took its number, or counts now."""
+    data = _bytes(state, f"{channel_path(row.model_id, row.channel)}/{CHANNEL_FILE}", trust.MAX_CHANNEL_BYTES)
+    for keyring in (keys.at(row.intent_seq), keys.at(MAX_INT)):
+        with contextlib.suppress(LoaderError):
+            trust.open_envelope(data or b"", trust.CHANNEL_TYPE, keyring, "release", CHANNEL_FILE)
+            return True
+    return False
+
+
 def read_revocations(state: Path, keys: Verifying) -> trust.RevocationFacts:
     """Return the signed revocation list; raise ReleaseError where the file is damaged or not ours."""
     try:
@@ -91,7 +114,7 @@ def write(
         issued_at=stamp(now),
         expires_at=stamp(now + valid_seconds),
     )
-    data = seal_document(document, trust.CHANNEL_TYPE, keys.release)
+    data = seal_document(document, trust.CHANNEL_TYPE, keys.release, *keys.beside)
     replace_file(state / channel_path(row.model_id, row.channel), CHANNEL_FILE, data, 0o644)
     return trust.ChannelFacts(
         model_id=row.model_id,
@@ -127,7 +150,7 @@ def refresh(
             try:
                 if _renew(state, read_book(ledger), keys, (model_id, channel), valid_seconds, clock, force=force):
                     renewed.append((model_id, channel))
-            except (ReleaseError, OSError) as error:
+            except (ReleaseError, SigningError, OSError) as error:
                 problems.append(f"{model_id} {channel}: {error}")
     return Refreshed(tuple(renewed), tuple(problems))
 
@@ -203,7 +226,7 @@ def read_release(
     wanted = trust.ChannelFacts(
         row.model_id, row.channel, row.number, release_digest or found, 0, 1, float("inf"), ""
     )
-    facts = trust.release(data, keys.keyring, wanted)
+    facts = trust.release(data, keys.at(row.intent_seq), wanted)
     if facts.bundle_digest != row.digest:
         raise LoaderError("release.json names another bundle than its ledger entry")
     return facts, found
@@ -214,6 +237,22 @@ def write_revocations(state: Path, keys: ReleaseKeys, document: RevocationsDocum
     if keys.revocation is None:
         raise ReleaseError("the revocation key is not here", remedy="run this where keys/revocation.pem is")
     replace_file(state, REVOCATIONS_FILE, seal_document(document, trust.REVOCATIONS_TYPE, keys.revocation), 0o644)
+
+
+def countersign_revocations(state: Path, keys: ReleaseKeys) -> bool:
+    """Sign the revocation list as it stands by ``keys.revocation`` and those beside it; False where there is none.
+
+    The list and its number stay: only the signatures are new. Raises ReleaseError where it does not verify.
+    """
+    if not (state / REVOCATIONS_FILE).exists():
+        return False
+    if keys.revocation is None:
+        raise ReleaseError("the revocation key is not here")
+    read_revocations(state, keys)
+    payload, _ = attest.unverified(trust.parse_json((state / REVOCATIONS_FILE).read_bytes(), REVOCATIONS_FILE))
+    envelope = attest.sign(trust.REVOCATIONS_TYPE, payload, keys.revocation, *keys.beside)
+    replace_file(state, REVOCATIONS_FILE, canonical(envelope) + b"\n", 0o644)
+    return True
 
 
 def sweep_revocations(state: Path) -> None:

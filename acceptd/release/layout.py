@@ -85,6 +85,13 @@ def store_lock(state: Path, *, shared: bool) -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def keys_lock(state: Path, *, shared: bool) -> Iterator[None]:
+    """Use the instance's keys (``shared``), or be the only one, to exchange one. Taken before all others."""
+    with _flock(make_directories(state, "locks", 0o700) / "keys.lock", shared=shared):
+        yield
+
+
+@contextlib.contextmanager
 def revocation_lock(state: Path, *, shared: bool) -> Iterator[None]:
     """Hold off revocations (``shared``), or hold off promotions and other revocations."""
     with _flock(make_directories(state, "locks", 0o700) / "revocations.lock", shared=shared):

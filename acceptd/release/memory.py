@@ -11,7 +11,7 @@ import fcntl
 import json
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,6 +24,8 @@ MAX_STATE_BYTES: Final = 4 << 20
 _lock = threading.Lock()
 _seen: dict[tuple[str, str], Remembered] = {}
 """(root, ``team/model:channel``) to what this process saw; under (root, "") the revocation list."""
+_followed: dict[str, dict[str, str]] = {}
+"""Root to the rotations that this process followed: old key id to new one, empty where none succeeded."""
 
 
 def recall(root: Path, place: str, state_file: Path | None) -> Remembered:
@@ -59,17 +61,59 @@ def remember(root: Path, place: str, seen: Remembered, state_file: Path | None) 
             "sequence": after.sequence,
         }
         document["revocations"] = after.revocations
-        data = json.dumps(document, indent=1, sort_keys=True).encode() + b"\n"
-        try:
-            replace_file(state_file.parent, state_file.name, data, 0o600)
-        except OSError as error:
-            raise LoaderError(f"the state file {state_file} cannot be written: {error.strerror}") from error
+        _write(state_file, document)
+
+
+def recall_keys(root: Path, state_file: Path | None) -> dict[str, str]:
+    """Return the rotations of keys that were followed before: old key id to new one."""
+    with _lock:
+        known = dict(_followed.get(str(root), {}))
+    if state_file is not None:
+        with _locked(state_file):
+            known = _keys_in(_read(state_file), state_file) | known
+    return known
+
+
+def remember_keys(root: Path, followed: Mapping[str, str], state_file: Path | None) -> None:
+    """Keep the rotations that were followed; none is ever forgotten."""
+    if not followed:
+        return
+    with _lock:
+        _followed.setdefault(str(root), {}).update(followed)
+    if state_file is None:
+        return
+    with _locked(state_file):
+        document = _read(state_file)
+        before = _keys_in(document, state_file)
+        if followed.items() <= before.items():
+            return
+        document["keys"] = before | dict(followed)
+        _write(state_file, document)
 
 
 def forget() -> None:
     """Forget what this process saw (for tests); a state file keeps what it holds."""
     with _lock:
         _seen.clear()
+        _followed.clear()
+
+
+def _write(state_file: Path, document: Mapping[str, Any]) -> None:
+    data = json.dumps(document, indent=1, sort_keys=True).encode() + b"\n"
+    try:
+        replace_file(state_file.parent, state_file.name, data, 0o600)
+    except OSError as error:
+        raise LoaderError(f"the state file {state_file} cannot be written: {error.strerror}") from error
+
+
+def _keys_in(document: Mapping[str, Any], state_file: Path) -> dict[str, str]:
+    keys = document.get("keys", {})
+    if not isinstance(keys, dict) or not all(
+        SHA256.fullmatch(old) and isinstance(new, str) and (not new or SHA256.fullmatch(new))
+        for old, new in keys.items()
+    ):
+        raise MalformedError(f"the state file {state_file} is damaged; what it remembered cannot be trusted")
+    return dict(keys)
 
 
 @contextlib.contextmanager

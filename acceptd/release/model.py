@@ -20,7 +20,7 @@ Number = Annotated[int, Field(ge=1, le=MAX_NUMBER)]
 Count = Annotated[int, Field(ge=0, lt=2**53)]
 Stamp = Annotated[str, Field(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$")]
 Reason = Annotated[str, Field(max_length=2000)]
-Kind = Literal["promote", "rollback"]
+Kind = Literal["promote", "rollback", "rekey"]
 
 
 class OperatorLibrary(Table):

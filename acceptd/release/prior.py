@@ -18,12 +18,12 @@ from acceptd.evidence import Facts, Prior, Snapshot, Structure, Wire
 from acceptd.policy.manifest import validate
 from acceptd.prior import data_digest, placements_in, pruned, released_files
 from acceptd.record.attest import statement_differences, verify_statement
-from acceptd.record.keys import Keyring
+from acceptd.record.keys import Keys
 from acceptd.record.log import Ledger
 from acceptd.release.book import Row, read_book
 
 
-def prior_release(ledger: Ledger, keyring: Keyring, model_id: str, channel: str, digest: str) -> Prior:
+def prior_release(ledger: Ledger, keyring: Keys, model_id: str, channel: str, digest: str) -> Prior:
     """Return the current release of ``model_id`` on ``channel`` for a submission of the bundle ``digest``."""
     try:
         book = read_book(ledger)
@@ -53,13 +53,13 @@ def prior_release(ledger: Ledger, keyring: Keyring, model_id: str, channel: str,
         return Prior(status="unknown", reason=reason[:1000], **head)
 
 
-def _signed_verdict(ledger: Ledger, keyring: Keyring, row: Row) -> dict[str, Any]:
+def _signed_verdict(ledger: Ledger, keyring: Keys, row: Row) -> dict[str, Any]:
     """Return what the verdict behind a release says, as a ledger key signed it; raise AcceptdError otherwise."""
     entry = ledger.entry(row.verdict_seq)
     if entry.type != "verdict":
         raise LedgerError(f"ledger entry {entry.seq} is no verdict")
     try:
-        statement = verify_statement(entry.body.get("statement"), keyring)
+        statement = verify_statement(entry.body.get("statement"), keyring.at(entry.seq))
     except LoaderError as error:
         raise LedgerError(f"ledger entry {entry.seq} has no signed verdict: {error}") from error
     for difference in statement_differences(statement, entry.submission, entry.body, ledger.origin, entry.seq):

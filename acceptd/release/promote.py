@@ -47,7 +47,7 @@ from acceptd.release.model import (
     ReleasedProfile,
     SessionOptions,
 )
-from acceptd.release.settle import Terms, finish, settle
+from acceptd.release.settle import Terms, finish, settle, trusted
 from acceptd.release.signers import ReleaseKeys, seal_document
 
 _AUDIT: Final = "the queue was changed since; run `acceptd ledger verify`, and submit the bundle again"
@@ -122,7 +122,7 @@ def promote(
         book = read_book(ledger)
         _not_revoked(state, keys, book, digest)
         current = book.current(model_id, channel)
-        if current is not None and current.digest == digest:
+        if current is not None and current.digest == digest and trusted(keys, current):
             return _released(state, current, new=False)
         order = replace(order, decisions=_accepted(ledger, keys, order, decide))
         refuse_removed(state, ledger, digest)
@@ -196,6 +196,21 @@ def rollback_locked(
     return _advance(state, ledger, keys, order, store.verify(state, target.digest), terms)
 
 
+def rekey_locked(
+    state: Path, ledger: Ledger, keys: ReleaseKeys, row: Row, reason: str, terms: Terms = _DEFAULT
+) -> Release:
+    """Give the bundle of the current ``row`` a new number, signed by ``keys``; under the model's lock.
+
+    ``release.json`` is immutable: a new key signs a new one. Raises ReleaseError where the old one is damaged.
+    """
+    before = channels.verified_release(state, keys, row, row.release_digest)
+    order = _Order(
+        row.model_id, row.channel, "rekey", row.digest, dict(before.manifest), row.verdict_seq,
+        _options(before.options), _profiles(before.profiles), reason, tuple(before.document.get("decisions", ())),
+    )  # fmt: skip
+    return _advance(state, ledger, keys, order, store.present(state, row.digest), terms)
+
+
 def _advance(
     state: Path,
     ledger: Ledger,
@@ -206,6 +221,7 @@ def _advance(
 ) -> Release:
     """Take a number and walk all steps. Under both locks, the channel settled and the order allowed."""
     point = f"release.{order.kind}"
+    keys.answering()
     prior = read_book(ledger).current(order.model_id, order.channel)
     failpoint(f"{point}.stored")
     with ledger.transaction() as change:
@@ -268,7 +284,7 @@ def _write_release(
         ),
         inclusion=Inclusion.model_validate(ledger.proof(row.intent_seq).as_json()),
     )  # fmt: skip
-    data = seal_document(document, trust.RELEASE_TYPE, keys.release)
+    data = seal_document(document, trust.RELEASE_TYPE, keys.release, *keys.beside)
     if len(data) > trust.MAX_RELEASE_BYTES:
         raise ReleaseError(f"release.json would have {len(data)} bytes; {trust.MAX_RELEASE_BYTES} are allowed")
     make_directories(state, channel_path(order.model_id, order.channel))
@@ -331,7 +347,7 @@ def _signed(entry: Entry, keys: ReleaseKeys, log: str) -> dict[str, Any]:
     said = dict(entry.body)
     if entry.type == "verdict":
         try:
-            statement = verify_statement(entry.body.get("statement"), keys.keyring)
+            statement = verify_statement(entry.body.get("statement"), keys.at(entry.seq))
         except LoaderError as error:
             problem = f"ledger entry {entry.seq} has no signed verdict: {error}"
             raise ReleaseError(problem, remedy=_AUDIT) from error

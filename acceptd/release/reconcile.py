@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from acceptd.errors import ReleaseError
+from acceptd.errors import ReleaseError, SigningError
 from acceptd.record.log import Ledger
 from acceptd.release import channel as channels
 from acceptd.release import store
@@ -40,7 +40,7 @@ def reconcile(state: Path, ledger: Ledger, keys: ReleaseKeys, *, terms: Terms = 
         if _revocations_unfinished(state, keys, read_book(ledger)):
             try:
                 carried = carry_out(state, ledger, keys, "", terms)
-            except ReleaseError as error:
+            except (ReleaseError, SigningError) as error:
                 problems.append(f"revocations: {error}")
             else:
                 done.append(f"the revocation list {carried.number} was carried out")
@@ -53,7 +53,7 @@ def reconcile(state: Path, ledger: Ledger, keys: ReleaseKeys, *, terms: Terms = 
                     facts = channels.read(state, keys, model_id, channel)
                     if row is not None and (line := channels.ahead(facts, row)):
                         problems.append(line)
-                except (ReleaseError, OSError) as error:
+                except (ReleaseError, SigningError, OSError) as error:
                     problems.append(f"{model_id} {channel}: {error}")
     return Reconciled(tuple(done), tuple(problems))
 

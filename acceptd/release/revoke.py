@@ -10,9 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from acceptd.errors import ReleaseError
+from acceptd.errors import ReleaseError, SigningError
 from acceptd.policy.names import valid_sha256
 from acceptd.record.failpoint import failpoint
+from acceptd.record.key_command import PROBE
 from acceptd.record.log import Ledger
 from acceptd.release import channel as channels
 from acceptd.release.book import Book, Row, read_book
@@ -61,6 +62,7 @@ def revoke(
         raise ReleaseError("a revocation needs a reason of at most 2000 characters")
     if keys.revocation is None:
         raise ReleaseError("the revocation key is not here", remedy="run this where keys/revocation.pem is")
+    keys.revocation.sign(PROBE)  # before anything is entered: a list that nobody can sign tells no loader
     with revocation_lock(state, shared=False):
         known = read_book(ledger).revoked.get(digest)
         if known is None or (rollback and not known.rollback):
@@ -83,7 +85,7 @@ def carry_out(state: Path, ledger: Ledger, keys: ReleaseKeys, digest: str, terms
                 if moved is not None:
                     rollbacks.append(moved)
                 _announce(state, ledger, keys, (model_id, channel), number, terms)
-            except ReleaseError as error:  # one damaged model must not keep the others unprotected
+            except (ReleaseError, SigningError) as error:  # one damaged model must not keep the others unprotected
                 problems.append(f"{model_id} {channel}: {error}")
         failpoint("release.revoke.announced")
     book = read_book(ledger)

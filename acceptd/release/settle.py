@@ -23,7 +23,7 @@ from acceptd.release import channel as channels
 from acceptd.release import stated
 from acceptd.release.book import Book, Row, read_book
 from acceptd.release.layout import CURRENT, channel_path, numbers_on_disk
-from acceptd.release.signers import ReleaseKeys
+from acceptd.release.signers import ReleaseKeys, Verifying
 from acceptd.release.trust import number_name
 
 
@@ -139,7 +139,7 @@ def _mend(state: Path, keys: ReleaseKeys, book: Book, row: Row, terms: Terms) ->
         link_right = os.readlink(folder / CURRENT) == number_name(row.number)
     except OSError:
         link_right = False
-    if (channel_right and link_right) or channels.ahead(facts, row):
+    if (channel_right and link_right) or channels.ahead(facts, row) or not trusted(keys, row):
         return done
     channels.verified_release(state, keys, row, row.release_digest)
     words = f"{row.model_id} {row.channel} number {row.number}"
@@ -154,6 +154,11 @@ def _mend(state: Path, keys: ReleaseKeys, book: Book, row: Row, terms: Terms) ->
         )  # fmt: skip
         done.append(f"{words}: channel.json was put right")
     return done
+
+
+def trusted(keys: Verifying, row: Row) -> bool:
+    """Say whether a release key counts for the entry that took this number: a compromised one does not."""
+    return bool(keys.at(row.intent_seq).for_role("release"))
 
 
 def _sweep(state: Path, book: Book, model_id: str, channel: str) -> None:

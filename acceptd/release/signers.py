@@ -6,11 +6,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from acceptd.errors import ConfigError
+from acceptd.errors import StateError
 from acceptd.policy.manifest import Table
 from acceptd.record import attest
 from acceptd.record.canonical import canonical
-from acceptd.record.keys import Keyring, Signer, load_keyring, load_signer
+from acceptd.record.database import FILE_NAME
+from acceptd.record.key_command import PROBE
+from acceptd.record.keys import Keyring, Signer
+from acceptd.record.keystore import in_force, is_here, open_signer, own_history
+from acceptd.record.log import Ledger
+from acceptd.record.succession import History
 
 
 class Verifying(Protocol):
@@ -21,12 +26,26 @@ class Verifying(Protocol):
         """The public keys."""
         ...
 
+    def at(self, seq: int, /) -> Keyring:
+        """The public keys that count for the entry ``seq``."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Auditor:
     """Public keys alone."""
 
     keyring: Keyring
+    history: History | None = None
+
+    def at(self, seq: int, /) -> Keyring:
+        """Return the keys that count for the entry ``seq``."""
+        return self.history.at(seq) if self.history is not None else self.keyring
+
+    @classmethod
+    def of(cls, history: History) -> Auditor:
+        """Return the auditor who trusts what ``history`` vouches for."""
+        return cls(history.ever, history)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,25 +55,45 @@ class ReleaseKeys:
     release: Signer
     revocation: Signer | None
     keyring: Keyring
-    """Public keys, to check what lies on disk before anything is built upon it."""
+    """Public keys, to check what lies on disk before anything is built upon it: earlier ones too."""
+    history: History | None = None
+    beside: tuple[Signer, ...] = ()
+    """Keys of before that sign as well while a rotation is under way: who knows them alone goes on."""
+
+    def at(self, seq: int, /) -> Keyring:
+        """Return the keys that count for the entry ``seq``."""
+        return self.history.at(seq) if self.history is not None else self.keyring
+
+    def answering(self) -> None:
+        """Raise SigningError where the release key does not sign: before a number is taken for nothing."""
+        self.release.sign(PROBE)
 
     @classmethod
-    def load(cls, state: Path) -> ReleaseKeys:
-        """Load the keys of a state directory; raise ConfigError for a missing or an exposed release key."""
-        keyring = load_keyring(state)
-        revocation = None
-        if (state / "keys" / "revocation.pem").exists():
-            revocation = load_signer(state, "revocation")
-        keys = cls(load_signer(state, "release"), revocation, keyring)
+    def load(cls, state: Path, ledger: Ledger | None = None) -> ReleaseKeys:
+        """Load the keys of a state directory; ``ledger`` is its log, opened here where it is not given.
+
+        Raises ConfigError for a missing or an exposed release key, StateError while a rotation is half done,
+        LedgerError for a key that the log has rotated out.
+        """
+        history = _history(state, ledger)
+        revocation = open_signer(state, "revocation") if is_here(state, "revocation") else None
+        keys = cls(open_signer(state, "release"), revocation, history.ever, history)
         for signer in (keys.release, keys.revocation):
-            if signer is not None and signer.public_key() not in keyring.keys:
-                raise ConfigError(
-                    f"the {signer.role} key {signer.key_id} is not in the keyring; no loader would trust it"
-                )
+            if signer is not None:
+                in_force(history, signer)
         return keys
 
 
-def seal_document(document: Table, payload_type: str, signer: Signer) -> bytes:
+def _history(state: Path, ledger: Ledger | None) -> History:
+    if ledger is not None:
+        return own_history(state, ledger)
+    if not (state / FILE_NAME).exists():
+        raise StateError(f"{state / FILE_NAME} is missing", remedy=f"run `acceptd init --state {state}`")
+    with Ledger.open(state, create=False) as opened:
+        return own_history(state, opened)
+
+
+def seal_document(document: Table, payload_type: str, signer: Signer, *more: Signer) -> bytes:
     """Return the file of a signed document: a DSSE envelope around its RFC 8785 bytes, and a newline."""
     payload = canonical(document.model_dump(mode="json", by_alias=True))
-    return canonical(attest.sign(payload_type, payload, signer)) + b"\n"
+    return canonical(attest.sign(payload_type, payload, signer, *more)) + b"\n"

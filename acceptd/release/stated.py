@@ -86,7 +86,7 @@ def differences(
         stored = _read(state, row)
         if envelope is None:
             return [] if stored is None else ["the ledger knows no statement of this release"]
-        value = verify_statement(envelope, keys.keyring, "release", (RELEASE_STATEMENT_TYPE,))
+        value = verify_statement(envelope, keys.at(row.activated_seq), "release", (RELEASE_STATEMENT_TYPE,))
         found = list(release_differences(value, _due(ledger, row, release_digest, document)))
         if wrong := trouble(ReleasePredicate, value["predicate"]):
             found.append(wrong)

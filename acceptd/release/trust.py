@@ -26,7 +26,7 @@ from acceptd.errors import (
     RollbackError,
     SignatureError,
 )
-from acceptd.record import attest
+from acceptd.record import attest, succession
 from acceptd.record.canonical import digest
 from acceptd.record.keys import Keyring
 
@@ -35,6 +35,7 @@ CHANNEL_TYPE: Final = "application/vnd.acceptd.channel+json"
 REVOCATIONS_TYPE: Final = "application/vnd.acceptd.revocations+json"
 
 MAX_CHANNEL_BYTES: Final = 64 << 10
+MAX_ROTATIONS_BYTES: Final = 1 << 20
 MAX_REVOCATIONS_BYTES: Final = 16 << 20
 MAX_RELEASE_BYTES: Final = 32 << 20
 MAX_NUMBER: Final = 999_999
@@ -265,6 +266,57 @@ def _numbered(number: int) -> int:
     if number > MAX_NUMBER:
         raise MalformedError(f"release number {number} is beyond {MAX_NUMBER}")
     return number
+
+
+def rotated(
+    data: bytes | None, anchors: Keyring, remembered: Mapping[str, str]
+) -> tuple[Keyring, Mapping[str, str]]:
+    """Return the keys that count now for who trusts ``anchors``, by ``rotations.json`` (None: no such file).
+
+    With what was followed, old key id to new one; ``remembered`` is what was followed before. Raises
+    MalformedError for another form, SignatureError where a rotation is not signed by both its keys, RollbackError
+    where a key that has given way speaks again: by a rotation that is hidden, or by a second successor.
+    """
+    followed: Mapping[str, str] = {}
+    keyring = anchors
+    if data is not None:
+        keyring, followed = _follow(data, anchors)
+    known = {key.key_id for key in anchors.keys} | set(followed)
+    for old, new in remembered.items():
+        if old in known and followed.get(old) != new:
+            word = "is hidden" if old not in followed else "now leads to another key"
+            raise RollbackError(f"rotations.json: the rotation of key {old}, which was seen before, {word}")
+    return keyring, followed
+
+
+def over_time(data: bytes, anchors: Keyring) -> Keyring:
+    """Return the keys of ``anchors`` and those that followed them, for documents of any time.
+
+    Without the log nobody can say when a document was signed: a key that gave way counts here, one that was given
+    up as compromised does not. Raises as :func:`rotated`.
+    """
+    today, followed = _follow(data, anchors)
+    lost = {old for old, new in followed.items() if not new}
+    keys = {key.key_id: key for key in (*anchors.keys, *today.keys)}
+    rotations = [succession.opened(one) for one in parse_json(data, "rotations.json")["rotations"]]
+    for rotation in rotations:
+        if followed.get(rotation.old.key_id) == rotation.new.key_id:
+            keys[rotation.new.key_id] = rotation.new
+    for rotation in reversed(rotations):  # a newer key has signed for the one before it
+        if rotation.new.key_id in keys and rotation.compromised_from is None:
+            keys[rotation.old.key_id] = rotation.old
+    return Keyring.of(key for key in keys.values() if key.key_id not in lost)
+
+
+def _follow(data: bytes, anchors: Keyring) -> tuple[Keyring, dict[str, str]]:
+    _small(data, MAX_ROTATIONS_BYTES, "rotations.json")
+    reader = _Reader(parse_json(data, "rotations.json"), "rotations.json")
+    try:
+        return succession.follow(anchors, reader.rows("rotations"))
+    except MalformedError as error:
+        raise MalformedError(f"rotations.json: {error}") from None
+    except SignatureError as error:
+        raise SignatureError(f"rotations.json: {error}") from None
 
 
 def revocations(data: bytes | None, keyring: Keyring, *, least: int, remembered: int) -> RevocationFacts:

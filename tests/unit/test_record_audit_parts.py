@@ -198,7 +198,7 @@ def test_no_process_outlives_an_audit_that_is_killed(state: Path) -> None:
         assert work.stdin is not None
         assert work.stdout is not None
         work.stdin.write(
-            json.dumps({"path": str(state / FILE_NAME), "origin": "o", "keyring": None}).encode() + b"\n"
+            json.dumps({"path": str(state / FILE_NAME), "origin": "o", "keys": None}).encode() + b"\n"
         )
         work.stdin.write(b'["evidence", 0, 100, []]\n')
         work.stdin.flush()

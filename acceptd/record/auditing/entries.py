@@ -8,11 +8,11 @@ from typing import Any, Final, NamedTuple
 
 from acceptd.errors import LedgerError, LoaderError
 from acceptd.record import merkle
-from acceptd.record.attest import statement_differences, verify_statement
+from acceptd.record.attest import statement_differences, unverified, verify_statement
 from acceptd.record.auditing import projected
 from acceptd.record.auditing.report import Report
 from acceptd.record.entry import Entry, check_body, decode, unique_key
-from acceptd.record.keys import Keyring
+from acceptd.record.succession import History
 
 LEVEL: Final = 12
 """Entries are gone through in subtrees of this height."""
@@ -42,7 +42,7 @@ def check_entries(
     end: int,
     marks: Sequence[int],
     origin: str,
-    keyring: Keyring | None,
+    keys: History | None,
     report: Report,
 ) -> dict[str, Any]:
     """Check the entries [first, end), ``first`` a multiple of 2^LEVEL; return what the tree above needs.
@@ -63,7 +63,7 @@ def check_entries(
         leaf_hash = merkle.leaf_hash(leaf)
         if whole:
             leaves.append(leaf_hash)
-        entry = check_entry(row, leaf, leaf_hash, origin, keyring, report)
+        entry = check_entry(row, leaf, leaf_hash, origin, keys, report)
         if entry is not None:
             _follow(raw, entry, came, report)
     if whole and first + len(leaves) < end:
@@ -98,7 +98,7 @@ def _follow(raw: sqlite3.Connection, entry: Entry, came: dict[str, Any], report:
 
 
 def check_entry(
-    row: Stored, leaf: bytes, leaf_hash: bytes, origin: str, keyring: Keyring | None, report: Report
+    row: Stored, leaf: bytes, leaf_hash: bytes, origin: str, keys: History | None, report: Report
 ) -> Entry | None:
     """Compare one entry with its columns; return what its leaf holds, or None where that cannot be read."""
     where = f"entry {row.seq}"
@@ -126,24 +126,32 @@ def check_entry(
                 report.add("entry", where, f"column {column} is {said!r:.80}, its leaf says {value!r:.80}")
     if row.seq == 0 and (entry.type != "log" or entry.body.get("origin") != origin):
         report.add("entry", where, f"is not the beginning of the log {origin}")
-    if entry.type == "verdict" and keyring is not None:
-        _statement(entry, origin, keyring, report)
+    if entry.type == "verdict" and keys is not None:
+        _statement(entry, origin, keys, report)
     return entry
 
 
-def _statement(entry: Entry, origin: str, keyring: Keyring, report: Report) -> None:
+def _statement(entry: Entry, origin: str, keys: History, report: Report) -> None:
     where = f"entry {entry.seq}"
     envelope = entry.body.get("statement")
     if envelope is None:
         report.add("statement", where, "the verdict has no signed statement")
         return
     try:
-        value = verify_statement(envelope, keyring)
+        value = verify_statement(envelope, keys.at(entry.seq))
     except LoaderError as error:
-        report.add("statement", where, error)
+        report.add("statement", where, _out_of_time(envelope, entry.seq, keys) or error)
         return
     for difference in statement_differences(value, entry.submission, entry.body, origin, entry.seq):
         report.add("statement", where, difference)
+
+
+def _out_of_time(envelope: object, seq: int, keys: History) -> str:
+    """Return in words that a key of this log signed where it does not count; empty where that is not it."""
+    try:
+        return keys.why("ledger", unverified(envelope)[1], seq)
+    except LoaderError:
+        return ""
 
 
 def _nodes(raw: sqlite3.Connection, first: int, levels: list[list[bytes]], report: Report) -> None:

@@ -11,7 +11,7 @@ from acceptd.errors import LedgerError
 from acceptd.record import database
 from acceptd.record.auditing import entries, kept, source, structure
 from acceptd.record.auditing.report import Report
-from acceptd.record.keys import Keyring
+from acceptd.record.succession import History
 
 LEAVES: Final = 1 << entries.LEVEL
 """Entries of one part: a perfect subtree, so that its root is all that the tree above needs."""
@@ -35,7 +35,7 @@ class Work:
     raw: sqlite3.Connection
     path: Path
     origin: str
-    keyring: Keyring | None
+    keys: History | None
 
     def do(self, part: Part) -> dict[str, Any]:
         """Return what the part came to, with ``differences``; ``error`` where the database cannot be read."""
@@ -52,7 +52,7 @@ class Work:
         """Do the part in the snapshot that stands."""
         if part.kind == "entries":
             return entries.check_entries(
-                self.raw, part.first, part.end, part.marks, self.origin, self.keyring, report
+                self.raw, part.first, part.end, part.marks, self.origin, self.keys, report
             )
         if part.kind == "queue":
             kept.check_queue(self.raw, part.first, part.end, report)

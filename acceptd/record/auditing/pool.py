@@ -98,8 +98,8 @@ class _Worker:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
-        keyring = None if work.keyring is None else work.keyring.to_json().decode()
-        self._send({"path": str(work.path), "origin": work.origin, "keyring": keyring})
+        keys = None if work.keys is None else work.keys.to_json()
+        self._send({"path": str(work.path), "origin": work.origin, "keys": keys})
 
     def ask(self, part: Part) -> Came:
         """Return what ``part`` came to; raise LedgerError where the process is gone."""

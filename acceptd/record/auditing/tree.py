@@ -12,7 +12,7 @@ from acceptd.record import checkpoint, merkle
 from acceptd.record.auditing.parts import Part
 from acceptd.record.auditing.report import Kept, Report
 from acceptd.record.auditing.source import count
-from acceptd.record.keys import Keyring
+from acceptd.record.keys import Offices
 from acceptd.record.log import TreeHead
 
 
@@ -24,28 +24,28 @@ class Claim(NamedTuple):
     place: str
 
 
-def own_claims(state: Path, origin: str, keyring: Keyring | None, report: Report) -> list[Claim]:
+def own_claims(state: Path, origin: str, keys: Offices | None, report: Report) -> list[Claim]:
     """Return what the state directory's checkpoints claim; report those that do not verify."""
     claims: list[Claim] = []
-    if keyring is None:
+    if keys is None:
         return claims
     for size in checkpoint.sizes(state):
         try:
-            claims.append(Claim(size, checkpoint.read(state, size, keyring, origin).root, f"size {size}"))
+            claims.append(Claim(size, checkpoint.read(state, size, keys, origin).root, f"size {size}"))
         except LedgerError as error:
             if size in checkpoint.sizes(state):  # else it was pruned meanwhile
                 report.add("checkpoint", f"size {size}", error)
     return claims
 
 
-def outside_claims(kept: Sequence[Kept], origin: str, keyring: Keyring | None, report: Report) -> list[Claim]:
+def outside_claims(kept: Sequence[Kept], origin: str, keys: Offices | None, report: Report) -> list[Claim]:
     """Return what the checkpoints that were kept elsewhere claim; report those that do not verify."""
     claims: list[Claim] = []
-    if keyring is None:
+    if keys is None:
         return claims
     for one in kept:
         try:
-            found = checkpoint.verify(one.note, keyring, origin)
+            found = checkpoint.verify(one.note, keys, origin)
         except LoaderError as error:
             report.add("checkpoint", one.place, error)
         else:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from acceptd.record.auditing import source
 from acceptd.record.auditing.parts import Part, Work
-from acceptd.record.keys import Keyring
+from acceptd.record.succession import History
 
 
 def main() -> int:
@@ -20,10 +20,8 @@ def main() -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     setup = json.loads(sys.stdin.readline())
     path = Path(setup["path"])
-    keyring = (
-        None if setup["keyring"] is None else Keyring.parse(setup["keyring"].encode(), "the auditor's keyring")
-    )
-    work = Work(source.connect(path), path, setup["origin"], keyring)
+    keys = None if setup["keys"] is None else History.parse(setup["keys"])
+    work = Work(source.connect(path), path, setup["origin"], keys)
     for text in sys.stdin:
         kind, first, end, marks = json.loads(text)
         sys.stdout.write(json.dumps(work.do(Part(kind, first, end, tuple(marks)))) + "\n")

@@ -1,0 +1,113 @@
+"""A private key behind a command: an agent, an HSM, a token. Its bytes are never in acceptd's memory or state.
+
+``COMMAND... sign ROLE KEY_ID`` gets the bytes to sign on its standard input and answers with the raw 64 bytes of
+the Ed25519 signature (RFC 8032, PureEdDSA: the message itself is signed, not a digest of it) on its standard
+output, and ends with 0. It is run without a shell, in a process group of its own that is killed when its time
+is over. What it answers is verified with the public key that we know before it is used.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import stat
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import BinaryIO, Final
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from acceptd.errors import ConfigError, SigningError
+from acceptd.record.keys import PublicKey, Signer
+
+SECONDS: Final = 10.0
+SIGNATURE_BYTES: Final = 64
+PROBE: Final = b"acceptd key probe v1\n"
+"""What is signed to see that a command answers: no document of ours begins so."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyCommand:
+    """A program of the operator that signs with one private key. Safe from threads: each call is a process."""
+
+    program: tuple[str, ...]
+    seconds: float
+    key: PublicKey
+
+    @classmethod
+    def of(cls, program: Sequence[str], seconds: float, key: PublicKey) -> KeyCommand:
+        """Return the command for ``key``; raise ConfigError where a stranger could write it, or it is none."""
+        words = tuple(program)
+        _refuse_strangers(words[0], f"keys.{key.role}.command")
+        return cls(words, seconds, key)
+
+    def signer(self) -> Signer:
+        """Return the signer that asks this command."""
+        return Signer(self.key.role, self.key.key_id, self.key.raw, self.sign)
+
+    def sign(self, data: bytes) -> bytes:
+        """Return the command's signature of ``data``; raise SigningError where it gives none that holds."""
+        answer = self._ask(data)
+        try:
+            Ed25519PublicKey.from_public_bytes(self.key.raw).verify(answer, data)
+        except InvalidSignature as error:
+            raise self._failed(f"its answer of {len(answer)} bytes is no signature by this key") from error
+        return answer
+
+    def _ask(self, data: bytes) -> bytes:
+        # Files in memory and no pipes: a grandchild that keeps a pipe open could hold us beyond the time limit.
+        with _memory("acceptd-sign-in") as given, _memory("acceptd-sign-out") as out, _memory("said") as said:
+            given.write(data)
+            given.flush()
+            given.seek(0)
+            command = [*self.program, "sign", self.key.role, self.key.key_id]
+            try:
+                process = subprocess.Popen(command, stdin=given, stdout=out, stderr=said, start_new_session=True)
+            except OSError as error:
+                raise self._failed(str(error.strerror)) from error
+            try:
+                code = process.wait(self.seconds)
+            except subprocess.TimeoutExpired:
+                raise self._failed(f"it gave no answer within {self.seconds:g} s") from None
+            finally:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+            if code != 0:
+                raise self._failed(f"it ended with {code}: {_last_line(said)}")
+            out.seek(0)
+            return out.read(SIGNATURE_BYTES + 1)
+
+    def _failed(self, why: str) -> SigningError:
+        role = self.key.role
+        return SigningError(
+            f"keys.{role}.command {self.program[0]}: no signature by the {role} key {self.key.key_id[:16]}: {why}",
+            remedy="mend the command or start its agent; what waits for the signature is tried again",
+        )
+
+
+def _memory(name: str) -> BinaryIO:
+    return open(os.memfd_create(name), "w+b")
+
+
+def _last_line(said: BinaryIO) -> str:
+    said.seek(0)
+    lines = said.read(16 << 10).decode("utf-8", "replace").strip().splitlines()
+    return lines[-1][:200] if lines else "no word why"
+
+
+def _refuse_strangers(program: str, where: str) -> None:
+    """Raise ConfigError unless ``program`` is an executable that root or we own and nobody else may write."""
+    if not os.path.isabs(program) or shutil.which(program) is None:
+        raise ConfigError(f"{where}: {program!r:.200} is no absolute path of a program", remedy="name one in full")
+    facts = os.stat(program)  # through links: what is run is what counts
+    if facts.st_uid not in {0, os.geteuid()}:
+        raise ConfigError(
+            f"{where}: {program} is owned by uid {facts.st_uid}, a stranger", remedy="chown it to root"
+        )
+    if facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise ConfigError(f"{where}: {program} is writable by group or others", remedy=f"chmod go-w {program}")
