@@ -21,6 +21,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import types
 from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
@@ -31,11 +32,15 @@ _MOST = 1 << 18
 
 
 class Process:
-    """A command that runs: as much of `subprocess.Popen` as tests use."""
+    """A command that runs: as much of `subprocess.Popen` as tests use.
+
+    With ``code``, that runs in its place as ``python -c`` would run it, with ``words`` as its arguments.
+    """
 
     def __init__(
         self,
         *words: str,
+        code: str = "",
         environment: Mapping[str, str] | None = None,
         stdout: IO[Any] | int = subprocess.DEVNULL,
         stderr: IO[Any] | int = subprocess.DEVNULL,
@@ -43,7 +48,7 @@ class Process:
         self.args = ["acceptd", *words]
         self.returncode: int | None = None
         variables = dict(os.environ if environment is None else environment)
-        order = json.dumps({"words": words, "environment": variables})
+        order = json.dumps({"words": words, "code": code, "environment": variables})
         told, tell = os.pipe()
         with open(os.devnull, "r+b") as null:
             files = [null, *(null if one == subprocess.DEVNULL else one for one in (stdout, stderr))]
@@ -88,15 +93,16 @@ class Process:
         self.send_signal(signal.SIGKILL)
 
 
-def run(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run one command to its end, with these variables added; return its exit code and what it said."""
+def run(*words: str, code: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run one command (or ``code``) to its end, with these variables added; return its code and what it said."""
+    variables = {**os.environ, **environment}
     with tempfile.TemporaryFile("w+b") as out, tempfile.TemporaryFile("w+b") as err:
-        code = Process(*words, environment={**os.environ, **environment}, stdout=out, stderr=err).wait()
+        ended = Process(*words, code=code, environment=variables, stdout=out, stderr=err).wait()
         said = []
         for file in (out, err):
             file.seek(0)
             said.append(file.read().decode())
-    return subprocess.CompletedProcess(["acceptd", *words], code, *said)
+    return subprocess.CompletedProcess(["acceptd", *words], ended, *said)
 
 
 @functools.cache
@@ -157,15 +163,25 @@ def _start(orders: socket.socket, order: dict[str, Any], descriptors: list[int])
             os.close(descriptor)
         os.environ.clear()
         os.environ.update(order["environment"])
-        entry = importlib.import_module("acceptd.__main__")
-        sys.modules["__main__"] = entry
-        sys.argv = [str(entry.__file__), *order["words"]]
+        _become(order)
         return True
     for number in (*standard, 0, 1, 2):
         os.close(number)
     os.write(tell, b"%d\n" % child)
     os.write(tell, b"%d\n" % os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
     os._exit(0)
+
+
+def _become(order: dict[str, Any]) -> None:
+    """Put the module that is to run in the place of this one: the name of a command comes from there."""
+    if order["code"]:
+        module, first = types.ModuleType("__main__"), "-c"
+        module.__dict__["run"] = functools.partial(exec, order["code"], module.__dict__)
+    else:
+        module = importlib.import_module("acceptd.__main__")
+        first = str(module.__file__)
+    sys.modules["__main__"] = module
+    sys.argv = [first, *order["words"]]
 
 
 if __name__ == "__main__":

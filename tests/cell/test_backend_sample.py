@@ -22,7 +22,7 @@ from acceptd.rules import Rules
 from tests.cell.conftest import whole_interpreter
 from tools.backend_suite import write_node_case, write_suite
 
-pytestmark = [pytest.mark.cell, whole_interpreter]
+pytestmark = [pytest.mark.cell, pytest.mark.any_uid, whole_interpreter]
 WHOLE = os.environ.get("ACCEPTD_BACKEND_CASES") == "all"
 SAMPLE = 40
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.cell.conftest import Attack
 
-pytestmark = pytest.mark.cell
+pytestmark = [pytest.mark.cell, pytest.mark.any_uid]
 
 
 def frame(payload: str) -> str:

@@ -18,7 +18,7 @@ from acceptd.errors import CellUnavailableError, StateError
 from acceptd.evidence import JobRecord
 from acceptd.policy.policy import LimitsTable, Policy
 
-pytestmark = pytest.mark.cell
+pytestmark = [pytest.mark.cell, pytest.mark.any_uid]
 WHO = "note(pid=os.getppid(), text=open('/m/model.onnx').read())"
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +14,7 @@ from acceptd.record.database import FILE_NAME
 from acceptd.record.keys import create_keys, load_keyring, load_signer
 from acceptd.record.log import Ledger
 from acceptd.record.queue import Death, Queue
+from tests import commands
 
 pytestmark = pytest.mark.crash
 
@@ -84,10 +83,7 @@ PLACES = [
 
 def run(state: Path, submission: str, place: str | None) -> tuple[int, list[str]]:
     environment = {} if place is None else {failpoint.VARIABLE: place}
-    made = subprocess.run(
-        [sys.executable, "-c", WORK, str(state), submission],
-        env=environment, cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
+    made = commands.run(str(state), submission, code=WORK, **environment)
     assert made.stderr == ""
     return made.returncode, made.stdout.split()
 
@@ -136,12 +132,7 @@ def test_keys_killed_in_the_making_are_whole_or_absent(tmp_path: Path) -> None:
         here.mkdir()
         killing = "import os, signal, acceptd.record.keys\n"
         killing += f"{module}.{name} = lambda *a: os.kill(os.getpid(), signal.SIGKILL)\n"
-        made = subprocess.run(
-            [sys.executable, "-c", killing + make, str(here)],
-            cwd=Path(__file__).parents[2],
-            timeout=120,
-            check=False,
-        )
+        made = commands.run(str(here), code=killing + make)
         assert made.returncode == -signal.SIGKILL
         assert not (here / "keyring.json").exists()
         keyring = create_keys(here)
@@ -153,9 +144,7 @@ def test_a_database_killed_in_the_making_is_never_seen(tmp_path: Path) -> None:
         "import os, signal, sys\nfrom pathlib import Path\nfrom acceptd.record.log import Ledger\n"
         "os.link = lambda *a: os.kill(os.getpid(), signal.SIGKILL)\nLedger.open(Path(sys.argv[1]))"
     )
-    made = subprocess.run(
-        [sys.executable, "-c", make, str(tmp_path)], cwd=Path(__file__).parents[2], timeout=120, check=False
-    )
+    made = commands.run(str(tmp_path), code=make)
     assert made.returncode == -signal.SIGKILL
     assert not (tmp_path / FILE_NAME).exists()
     with Ledger.open(tmp_path) as ledger:
@@ -220,11 +209,8 @@ def test_a_kill_once_the_anchor_has_the_note_leaves_both_places_in_step(state: P
         "checkpoint.write(state, ledger, load_signer(state, 'ledger'), load_keyring(state), "
         "anchor.Directory(Path(sys.argv[2])))\n"
     )
-    made = subprocess.run(
-        [sys.executable, "-c", code, str(state), str(place)],
-        env={failpoint.VARIABLE: "record.checkpoint.anchored"}, cwd=Path(__file__).parents[2],
-        timeout=120, check=False,
-    )  # fmt: skip
+    killing = {failpoint.VARIABLE: "record.checkpoint.anchored"}
+    made = commands.run(str(state), str(place), code=code, **killing)
     assert made.returncode == -signal.SIGKILL
     kept = anchor.Directory(place)
     with Ledger.open(state) as ledger:
