@@ -9,7 +9,7 @@ IN_ORDER := --no-loadscope-reorder
 TESTS_FAST := tests/unit tests/property
 TESTS_REST := tests/crash tests/acceptance tests/cell tests/hostile
 
-.PHONY: setup demo test test-fast test-user soak-cell backend-cell fuzz profiles profiles-test profiles-openvino lint format bench bench-heldout bench-large corpus corpus-mutants backend-suite docs clean help
+.PHONY: setup demo test test-fast test-user soak-cell backend-cell fuzz oms profiles profiles-test profiles-openvino lint format bench bench-heldout bench-large corpus corpus-mutants backend-suite docs clean help
 
 help:  ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -e 's/:.*## /\t/' | expand -t 16
@@ -42,6 +42,11 @@ fuzz: setup  ## the parsers that meet hostile bytes first, a minute under covera
 	$(PY) -m fuzz.run wire --seconds $(or $(SECONDS),30)
 	$(PY) -m fuzz.run manifest --seconds $(or $(SECONDS),30)
 	$(PY) -m fuzz.runtime --seconds 20
+
+oms: setup  ## model signatures both ways against the reference implementation, in an environment of its own below .venvs
+	@test -x .venvs/oms/bin/python || $(PY) -m venv .venvs/oms
+	.venvs/oms/bin/python -m pip install -qq --disable-pip-version-check --require-hashes -r oms/requirements.lock
+	$(PY) -m oms.interop .venvs/oms/bin/python
 
 ENVIRONMENTS := policies/profiles/environments
 

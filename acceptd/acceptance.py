@@ -213,7 +213,7 @@ class Acceptance:
         calls = examination.inspect(models)
         vectors = examination.vectors(manifest, taken, inputs, expected)
         with self._stage("inspect" if calls else "vectors"):
-            records = joined(self._side_by_side([*calls, *vectors]))
+            records = joined(self._side_by_side([*calls, *vectors, *examination.signature()]))
         facts |= self._examined(models, records)
         assets = examination.assets(manifest, taken, Jobs(tuple(self.jobs)))
         if assets:

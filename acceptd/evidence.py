@@ -58,6 +58,8 @@ from acceptd.runtime.identity import RuntimeRecord
 from acceptd.sealed_facts import BundleFile as BundleFile
 from acceptd.sealed_facts import Sealed as Sealed
 from acceptd.sealed_facts import SealFailure as SealFailure
+from acceptd.signature_facts import SignatureFacts as SignatureFacts
+from acceptd.signature_facts import SignedLayout as SignedLayout
 from acceptd.statistics_facts import Labels as Labels
 from acceptd.statistics_facts import OutputStats as OutputStats
 from acceptd.statistics_facts import Statistics as Statistics
@@ -192,6 +194,7 @@ FRAMES: dict[str, type[Evidence]] = {
     "checker": Check,
     "shapes": Check,
     "assets": Assets,
+    "signature": SignatureFacts,
     "vectors": Vectors,
     "step": Step,
     "schema": Schema,
@@ -264,6 +267,7 @@ class JobRecord(Evidence):
     shapes: Check | None = None
     manifest: dict[str, Any] | None = None
     assets: Assets | None = None
+    signature: SignatureFacts | None = None
     vectors: Vectors | None = None
     steps: list[Step] = []
     schema_: Schema | None = None

@@ -9,7 +9,7 @@ from functools import partial
 from acceptd.cell.blobs import Blob, lent
 from acceptd.cell.limits import job_limits
 from acceptd.evidence import JobRecord, Sealed
-from acceptd.judge import coverage, inventory
+from acceptd.judge import coverage, inventory, model_signature
 from acceptd.judge.jobs import Jobs
 from acceptd.ordering import RunJob
 from acceptd.policy.manifest import Manifest
@@ -55,6 +55,14 @@ class Examination:
             files = {item: item for item in visible}
             calls.append(partial(self.job, "inspect", files, spec, bounds, model=name or path))
         return calls
+
+    def signature(self) -> list[Call]:
+        """Return the job that takes a model signature apart, where there is one and the policy names a signer."""
+        if not self.rules.policy.signatures.signers or not model_signature.present(self.sealed):
+            return []
+        bounds = job_limits("signature", self.rules.policy.limits)
+        path = inventory.SIGNATURE_FILE
+        return [partial(self.job, "signature", {path: path}, {"path": path}, bounds)]
 
     def assets(self, manifest: Manifest, taken: inventory.Inventory, jobs: Jobs) -> list[Call]:
         """Return the ``assets`` job over what no model reads, where there is any."""

@@ -15,7 +15,7 @@ from sandbox import messages
 Body = Callable[[dict[str, Any], messages.Channel, dict[str, int]], dict[str, float]]
 
 ROLES: Final = {
-    "all": ("unpack", "manifest", "inspect", "assets", "vectors", "run", "reference"),
+    "all": ("unpack", "manifest", "signature", "inspect", "assets", "vectors", "run", "reference"),
     "run": ("run",),
 }
 """Job kinds by role: a profile's own interpreter only runs, and need not have what the others import."""

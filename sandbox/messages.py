@@ -40,6 +40,7 @@ SCRATCH_BYTES: Final = 32 << 20
 TYPES: Final[dict[str, tuple[str, ...]]] = {
     "unpack": ("walls", "entry*", "done"),
     "manifest": ("walls", "manifest", "done"),
+    "signature": ("walls", "signature", "done"),
     "inspect": ("walls", "wire", "facts", "structure", "checker", "shapes", "done"),
     "assets": ("walls", "assets", "done"),
     "vectors": ("walls", "vectors", "done"),

@@ -17,6 +17,7 @@ GROUPS = {
     "manifest": "bundle.toml",
     "export": "The export record",
     "license": "Licences",
+    "signature": "Model signatures",
     "difference": "Beside the current release",
     "policy": "The policy itself",
     "contract": "The acceptor's contract",

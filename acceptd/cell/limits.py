@@ -27,6 +27,7 @@ class JobLimits:
 _CPU = {
     "unpack": "unpack_cpu_seconds",
     "manifest": "manifest_cpu_seconds",
+    "signature": "manifest_cpu_seconds",
     "inspect": "inspect_cpu_seconds",
     "assets": "inspect_cpu_seconds",
     "vectors": "vectors_cpu_seconds",

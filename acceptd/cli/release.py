@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from acceptd.cli.common import JsonOption, StateOption, chosen_state, console
+from acceptd.cli.release_sign import sign
 from acceptd.cli.sealing import sealing
 from acceptd.config import Paths, load_settings, policies_directory, require_state
 from acceptd.errors import UsageError
@@ -34,7 +35,8 @@ from acceptd.rules import load_rules
 
 SHA256_DIGITS = 64
 SHORTEST_PREFIX = 8
-app = typer.Typer(help="Releases: list, promote, roll back, revoke.", no_args_is_help=True)
+app = typer.Typer(help="Releases: list, promote, roll back, revoke, sign.", no_args_is_help=True)
+app.command("sign")(sign)
 ModelArgument = Annotated[str, typer.Argument(help="A model id: team/name.")]
 ChannelOption = Annotated[str, typer.Option("--channel", help="The channel.")]
 ReasonOption = Annotated[str, typer.Option("--reason", help="Why; it goes into the ledger.")]

@@ -8,7 +8,7 @@ from typing import Final
 from acceptd.evidence import JobRecord, Sealed
 from acceptd.judge.coverage import Owed, owed
 from acceptd.judge.finding import Finding
-from acceptd.judge.inventory import Inventory
+from acceptd.judge.inventory import SIGNATURE_FILE, Inventory
 from acceptd.judge.jobs import Jobs
 from acceptd.judge.words import from_job, make
 from acceptd.policy.manifest import Manifest
@@ -26,6 +26,8 @@ def undeclared(manifest: Manifest, sealed: Sealed, inventory: Inventory, task: O
     locked = raw | set(manifest.files or {})
     sizes = {file.path: file for file in sealed.files}
     for path in task.files:
+        if path == SIGNATURE_FILE:
+            continue
         if path.lower().endswith(MODEL_SUFFIXES):
             shown = {"size": sizes[path].size, "sha256": sizes[path].sha256}
             message = f"{sizes[path].size} bytes named as a model, and no [[models]] table names it"

@@ -13,6 +13,7 @@ from acceptd.judge import (
     goldens,
     graph,
     independent,
+    model_signature,
     parity,
     provenance,
     quantisation,
@@ -56,6 +57,7 @@ def before_run(
         return
     yield from check_lock(submission.sealed, manifest)
     yield from provenance.provenance(manifest, policy)
+    yield from model_signature.findings(manifest, policy, submission)
     if contract is None:
         code = "contract/missing" if policy.contracts.missing == "hold" else "contract/none"
         yield make(code, "judge", manifest.bundle.id, "no contract for this model")
@@ -104,7 +106,7 @@ def _manifest(
     if submission.manifest_error is not None:
         error = submission.manifest_error
         yield registered(error.code, "manifest", error.where or MANIFEST_FILE, error.message)
-    carries = bool(inventory.manifest)
+    carries = MANIFEST_FILE in inventory.manifest
     if not carries and (
         policy.manifest.inferred == "refuse" or (manifest is not None and not submission.inferred)
     ):

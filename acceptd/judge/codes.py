@@ -35,6 +35,7 @@ from acceptd.judge.catalogue import (
     runtime,
     schema,
     seal,
+    signature,
     structure,
     wire,
     word,
@@ -47,6 +48,7 @@ _BARE: Final[Table] = (
     seal.TABLE
     | word.TABLE
     | export.TABLE
+    | signature.TABLE
     | cell.TABLE
     | wire.TABLE
     | structure.TABLE
@@ -74,6 +76,7 @@ REASONS: Final[reasons_files.Reasons] = (
     | performance.REASONS
     | reasons_behaviour.TABLE
     | oracle.REASONS
+    | signature.REASONS
 )
 """Reason and references by code: every code has its line in one of the tables ``catalogue/reasons_*.py``."""
 
@@ -106,6 +109,7 @@ TRUSTED_GROUPS: Final = frozenset(
         "reference",
         "regression",
         "runtime",
+        "signature",
         "target",
     }
 )

@@ -8,7 +8,7 @@ from typing import Final
 
 from acceptd.evidence import Assets, Facts, Sealed
 from acceptd.judge.finding import Finding
-from acceptd.judge.inventory import Inventory
+from acceptd.judge.inventory import SIGNATURE_FILE, Inventory
 from acceptd.judge.structure import resolve
 from acceptd.judge.words import make
 from acceptd.policy.manifest import Manifest
@@ -40,7 +40,9 @@ def owed(manifest: Manifest, facts: Mapping[str, Facts], sealed: Sealed, invento
     if ranges is None:
         return None
     gaps = {path: tuple(gap for gap in found if _padding(gap)) for path, found in _gaps(ranges, sealed).items()}
-    known = {*inventory.models, *inventory.manifest, *inventory.vector_files(), *ranges}
+    # A model signature is looked through for payloads like every file that no model reads.
+    about = set(inventory.manifest) - {SIGNATURE_FILE}
+    known = {*inventory.models, *about, *inventory.vector_files(), *ranges}
     files = tuple(file.path for file in sealed.files if file.path not in known)
     return Owed(files, {path: found for path, found in sorted(gaps.items()) if found})
 

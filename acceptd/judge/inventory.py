@@ -21,6 +21,9 @@ from acceptd.judge.words import make
 from acceptd.policy.manifest import Manifest, ModelSpec
 
 MANIFEST_FILE: Final = "bundle.toml"
+SIGNATURE_FILE: Final = "model.sig"
+"""An OpenSSF model signature over all other files. No lock can name it, and no model may read it."""
+ABOUT: Final = (MANIFEST_FILE, SIGNATURE_FILE)
 TOLERANCE_FILES: Final = ("data.json", "config.txt")
 """Tolerances beside the model: of the backend-test layout, and of onnx_test_runner."""
 
@@ -30,6 +33,7 @@ class Inventory:
     """The sealed files by what they are. Each path is in exactly one of the first four lists."""
 
     manifest: tuple[str, ...]
+    """``bundle.toml``, and a model signature: written about the bundle, for no model to read."""
     models: tuple[str, ...]
     vectors: tuple[str, ...]
     others: tuple[str, ...]
@@ -87,7 +91,7 @@ def take(sealed: Sealed, manifest: Manifest | None) -> Inventory:
     present = frozenset(paths)
     models = model_paths(sealed, manifest)
     found = find(paths, manifest, models)
-    protected = {*models, MANIFEST_FILE} & present
+    protected = {*models, *ABOUT} & present
     overlaps = found.covered & protected
     conventional = {path for path in paths if is_conventional(path)}
     named = {path for one in found.sets for path in one.paths} & present
@@ -96,7 +100,7 @@ def take(sealed: Sealed, manifest: Manifest | None) -> Inventory:
     wanted = TOLERANCE_FILES if manifest is None or not manifest.declared else TOLERANCE_FILES[:1]
     smoke = smoke_directories(paths) | {one.name for one in found.sets if one.smoke}
     return Inventory(
-        manifest=tuple(path for path in paths if path == MANIFEST_FILE),
+        manifest=tuple(path for path in paths if path in ABOUT),
         models=models,
         vectors=tuple(path for path in paths if path in vectors),
         others=tuple(path for path in paths if path not in vectors and path not in protected),
@@ -159,7 +163,7 @@ def check_lock(sealed: Sealed, manifest: Manifest) -> list[Finding]:
     findings = []
     for file in sealed.files:
         locked = manifest.files.get(file.path)
-        if file.path == MANIFEST_FILE:
+        if file.path in ABOUT:
             continue
         if locked is None:
             findings.append(

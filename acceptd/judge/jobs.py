@@ -15,6 +15,7 @@ from acceptd.policy.policy import LimitsTable
 STAGES: Final[dict[str, Stage]] = {
     "unpack": "unpack",
     "manifest": "manifest",
+    "signature": "manifest",
     "inspect": "inspect",
     "assets": "inspect",
     "vectors": "vectors",
@@ -130,7 +131,7 @@ def _limit(record: JobRecord, limits: LimitsTable | None) -> str:
     """Return `` of <value> (<key of the policy>)`` for the limit that a job reached, empty where none is known."""
     if limits is None:
         return ""
-    own = {"assets": "inspect", "reference": "run"}.get(record.kind, record.kind)
+    own = {"assets": "inspect", "reference": "run", "signature": "manifest"}.get(record.kind, record.kind)
     cpu = f"{own}_cpu_seconds"
     key = {
         "cpu": cpu,

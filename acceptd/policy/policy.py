@@ -20,6 +20,7 @@ from acceptd.policy.performance import PerformanceTable as PerformanceTable
 from acceptd.policy.performance import PlacementTable as PlacementTable
 from acceptd.policy.reference import ReferenceTable as ReferenceTable
 from acceptd.policy.regression import RegressionTable as RegressionTable
+from acceptd.policy.signatures import SignaturesTable
 from acceptd.policy.tolerance import foreign
 
 KINDS = ("values", "logits", "probabilities", "embedding", "boxes", "sequence", "audio")
@@ -215,6 +216,7 @@ class Policy(Table):
     contracts: ContractsTable = ContractsTable()
     export: ExportTable = ExportTable()
     licenses: LicensesTable = LicensesTable()
+    signatures: SignaturesTable = SignaturesTable()
     heldout: HeldOutTable = HeldOutTable()
     approvals: ApprovalsTable = ApprovalsTable()
     release: ReleaseTable = ReleaseTable()

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from acceptd.evidence import JobRecord, Submission
+from acceptd.judge import model_signature
 from acceptd.policy.contract import Contract
 from acceptd.policy.policy import LimitsTable, Policy
 
@@ -31,7 +32,7 @@ _LEAVE_OUT: Final = {
     "output_bytes": frozenset({"outputs"}),
 }
 """Reasons by which a run leaves probes and relations out, by the limit that they come from."""
-_INSPECTED: Final = ("manifest", "inspect", "vectors", "unpack")
+_INSPECTED: Final = ("manifest", "signature", "inspect", "vectors", "unpack")
 
 
 def differing(old: Policy, new: Policy) -> Iterator[str]:
@@ -49,6 +50,8 @@ def reasons(old: Policy, new: Policy, submission: Submission, contract: Contract
     for key in differing(old, new):
         if key == "release.channel" and submission.prior is None:
             continue
+        if key.startswith("signatures.") and not model_signature.present(submission.sealed):
+            continue  # there is none to be read
         if key.startswith("heldout.") and submission.heldout is None:
             continue  # nothing was held out, or it did not come so far: then the stage is missing
         if key.startswith("regression.") and (key not in _BESIDE or not _beside(submission)):
@@ -101,7 +104,7 @@ def _used(key: str, submission: Submission, new: Policy) -> float:
 
 def _walls(job: JobRecord, new: Policy) -> float:
     """Return how many times its CPU limit a job took by the wall clock."""
-    own = {"assets": "inspect", "reference": "run"}.get(job.kind, job.kind)
+    own = {"assets": "inspect", "reference": "run", "signature": "manifest"}.get(job.kind, job.kind)
     seconds = getattr(new.limits, f"{own}_cpu_seconds", None)
     return job.wall_s / seconds if seconds else 0.0
 
@@ -161,7 +164,7 @@ _USES: Final[dict[str, Callable[[Submission], Iterator[float]]]] = {
     "initializers": _of_wire("initializers"),
     "wire_depth": _of_wire("depth"),
     "scopes": _scopes,
-    "manifest_cpu_seconds": _cpu("manifest"),
+    "manifest_cpu_seconds": _cpu("manifest", "signature"),
     "unpack_cpu_seconds": _cpu("unpack"),
     "inspect_cpu_seconds": _cpu("inspect", "assets"),
     "vectors_cpu_seconds": _cpu("vectors"),

@@ -29,7 +29,9 @@ from acceptd.report.speed import performance, placements
 _UNCHANGED: Final = frozenset({str, bool})
 _EXACT: Final = 2**53 - 1  # RFC 8785 knows no integer beyond; those become decimal strings
 _ROWS: Final = 500
-PUBLIC_JOBS: Final = frozenset({"unpack", "manifest", "inspect", "assets", "vectors", "run", "reference"})
+PUBLIC_JOBS: Final = frozenset(
+    {"unpack", "manifest", "signature", "inspect", "assets", "vectors", "run", "reference"}
+)
 """Jobs whose use of resources a team may see. That of a held-out run would leak the held-out inputs."""
 
 

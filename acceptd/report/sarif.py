@@ -23,7 +23,7 @@ RANKS: Final = {"reject": 100.0, "hold": 75.0, "warn": 50.0, "info": 10.0}
 """SARIF has one level for ``hold`` and ``warn``; the rank (3.27.25) and the property ``severity`` differ."""
 MANIFEST: Final = "bundle.toml"
 _BASE: Final = "BUNDLES"
-_OF_MANIFEST: Final = frozenset({"schema", "vectors", "manifest", "export", "license"})
+_OF_MANIFEST: Final = frozenset({"schema", "vectors", "manifest", "export", "license", "signature"})
 """Families whose ``models.<name>...`` is a key of bundle.toml; others mean the model's file."""
 _MANIFEST_PLACES: Final = ("models.", "models[", "bundle.", "preprocessing.", "labels.")
 

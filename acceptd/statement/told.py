@@ -6,10 +6,12 @@ What saw held-out vectors has no part here: neither its times nor its memory, jo
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from hashlib import sha256
 from typing import Any, Final
 
 from acceptd.cell.limits import KINDS, job_limits
 from acceptd.evidence import JobRecord, Submission, ValueInfo
+from acceptd.judge.model_signature import verified
 from acceptd.judge.profiles import Target
 from acceptd.policy.manifest import Manifest, ModelSpec, OutputSpec, ValueSpec
 from acceptd.policy.policy import Policy
@@ -41,7 +43,10 @@ def sections(
     """Return what a statement says beside the ledger's entry; ``stages`` are ms by stage, in order, the team's."""
     written = manifest if manifest is not None and manifest.declared else None
     preprocessing = written.preprocessing if written else None
+    signed = verified(policy, submission)
     return {
+        "signature": None if signed is None
+        else {"signer": word(signed.name), "key": sha256(signed.key.encode()).hexdigest()},
         "models": list(_models(submission, manifest)),
         "preprocessing": None if preprocessing is None
         else {"version": word(preprocessing.version), "sha256": preprocessing.sha256},

@@ -274,6 +274,13 @@ class SeenShape(Shape):
     nodes: Whole | None
 
 
+class Signature(Part):
+    """Which of the policy's signers signed exactly these files: its name there, SHA-256 of its key's PEM text."""
+
+    signer: Word
+    key: Digest
+
+
 class ModelRow(Part):
     """One model of the bundle."""
 
@@ -386,6 +393,8 @@ class VerdictPredicate(Part):
     models: Annotated[list[ModelRow], Field(max_length=MAX_MODELS)]
     preprocessing: Preprocessing | None
     labels: LabelSchema | None
+    signature: Signature | None
+    """The model signature that came with the bundle, where acceptd verified it."""
     session_options: Annotated[list[ProfileOptions], Field(max_length=16)]
     runs: Annotated[list[Run], Field(max_length=MAX_RUNS)]
     walls: Annotated[dict[Word, State], Field(max_length=16)]

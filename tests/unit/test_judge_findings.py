@@ -216,7 +216,7 @@ def test_every_code_has_meaning_remedy_and_a_known_group() -> None:
         "seal", "archive", "manifest", "wire", "structure", "operator", "external-data", "schema", "vectors",
         "load", "run", "resources", "sandbox", "parity", "behaviour", "placement", "contract", "policy", "cell",
         "runtime", "target", "performance",
-        "export", "license", "difference", "cost", "quantization", "payload", "quality", "heldout",
+        "export", "license", "signature", "difference", "cost", "quantization", "payload", "quality", "heldout",
         "reference",
         "regression",
     }  # fmt: skip

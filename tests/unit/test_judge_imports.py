@@ -23,7 +23,8 @@ PURE_OURS = {
     "acceptd.runtime.identity", "acceptd.runtime.pins", "acceptd.policy.licenses", "acceptd.model_facts",
     "acceptd.policy.quantization", "acceptd.policy.operators", "acceptd.policy.tolerance", "acceptd.kind_facts",
     "acceptd.policy.golden", "acceptd.policy.quality", "acceptd.policy.reference",
-    "acceptd.policy.regression", "acceptd.placement_facts",
+    "acceptd.policy.regression", "acceptd.placement_facts", "acceptd.policy.model_signature",
+    "acceptd.policy.signatures",
 }  # fmt: skip
 
 

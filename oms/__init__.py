@@ -1,0 +1,1 @@
+"""Interoperability with model_signing, the reference implementation of OpenSSF model signatures."""
