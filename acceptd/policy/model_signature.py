@@ -1,8 +1,8 @@
 """OpenSSF model signatures, v1.0: the signed bytes, written anew from sealed digests, and who signed them. Pure.
 
 The format is that of model_signing 1.1 (github.com/sigstore/model-transparency): a Sigstore bundle (JSON) with a
-DSSE envelope of an in-toto Statement whose predicate lists each file. What is signed is the statement's text, so it
-is not read here: it is written, in the layout that a job told, and the signature tells whether it is the same.
+DSSE envelope of an in-toto Statement whose predicate lists each file. What is signed is the statement's text, so
+it is not read here: it is written, in the layout that a job told, and the signature tells whether it is the same.
 Keys alone; certificates and keyless signatures are not verified.
 """
 
