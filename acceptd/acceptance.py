@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from acceptd.cell.blobs import closing_blob
 from acceptd.cell.limits import JobLimits, job_limits
+from acceptd.contracts.effective import Agreed, without_ledger
 from acceptd.errors import CellUnavailableError, SealError
 from acceptd.evidence import (
     Facts,
@@ -30,7 +31,8 @@ from acceptd.evidence import (
     Variant,
 )
 from acceptd.examination import Examination
-from acceptd.heldout.stage import Agreed, Bundle, Keeper, Stage, known_seconds
+from acceptd.heldout.stage import Agreed as HeldOutOf
+from acceptd.heldout.stage import Bundle, Keeper, Stage, known_seconds
 from acceptd.judge import infer, inventory
 from acceptd.judge.apart import joined
 from acceptd.judge.finding import Judgement
@@ -41,7 +43,6 @@ from acceptd.oracle import Oracle
 from acceptd.ordering import Shelf
 from acceptd.outcomes import Outcome as Outcome
 from acceptd.policy import manifest as manifests
-from acceptd.policy.contract import Contract
 from acceptd.policy.manifest import Manifest
 from acceptd.policy.profile import Profile
 from acceptd.prior import NO_LEDGER
@@ -87,11 +88,13 @@ class Acceptance:
     manifest: Manifest | None = None
     manifest_error: Problem | None = None
     inferred: list[str] = field(default_factory=list)
-    contract: Contract | None = None
-    contract_digest: str = ""
+    agreed: Agreed = Agreed()  # noqa: RUF009 - frozen, and empty
+    """The contract in force."""
     team: str = ""
     find_prior: Callable[[str, str], Prior] = lambda _model_id, _digest: NO_LEDGER
     """Model id and bundle digest to the current release that the submission is compared with."""
+    find_contract: Callable[[Rules, str], Agreed] = without_ledger
+    """Rules and model id to the contract in force. A local check has no ledger, and takes the file's."""
     find_shelf: Callable[[Prior], Shelf | None] = lambda _prior: None
     """Where the files of that release lie for the cell."""
     prior: Prior | None = None
@@ -123,25 +126,24 @@ class Acceptance:
         with self._stage("judge"):
             submission = self._submission(sealed, failure)
             judgement = self._judged(submission)
-        if sealed is not None and due(self.contract, submission, judgement):
+        if sealed is not None and due(self.agreed.contract, submission, judgement):
             with self._stage("heldout"):
                 submission, judgement = self._held_out(sealed)
-        return Outcome(
-            submission, self.manifest, self.contract, self.contract_digest, judgement, dict(self.timings_ms)
-        )
+        agreed = self.agreed
+        return Outcome(submission, self.manifest, agreed.contract, agreed.digest, judgement, dict(self.timings_ms))
 
     def _judged(self, submission: Submission) -> Judgement:
         rules = self.rules
-        return judge_all(self.manifest, self.contract, rules.policy, submission, utc_now(), rules.targets)
+        return judge_all(self.manifest, self.agreed.contract, rules.policy, submission, utc_now(), rules.targets)
 
     def _held_out(self, sealed: Sealed) -> tuple[Submission, Judgement]:
         """Evaluate what the contract holds out, now that all else passed; the time it takes says nothing."""
         assert self.manifest is not None
-        assert self.contract is not None
+        assert self.agreed.contract is not None
         place = f"{self.drop.id}/{BUNDLE}"
         bundle = Bundle(place, self.manifest, sealed, self.facts, known_seconds(self.jobs))
-        agreed = Agreed(self.contract, self.contract_digest, self.keeper)
-        stage = Stage(self.rules, self.tools, self.hold, bundle, agreed, self.keep)
+        held_out = HeldOutOf(self.agreed.contract, self.agreed.digest, self.keeper)
+        stage = Stage(self.rules, self.tools, self.hold, bundle, held_out, self.keep)
         self.heldout = stage.run()
         submission = self._submission(sealed, None)
         judgement = self._judged(submission)
@@ -199,7 +201,8 @@ class Acceptance:
             self.team = self.manifest.bundle.id.partition("/")[0]
         if self.manifest.bundle.id.partition("/")[0] != self.team and not self.inferred:
             return  # manifest/team-mismatch: the judge says so, and nothing of it is examined further
-        self.contract, self.contract_digest = self._find_contract(self.manifest)
+        if not self.inferred:  # an inferred id is a guess from the drop's name: no contract may be picked by it
+            self.agreed = self.find_contract(self.rules, self.manifest.bundle.id)
         with ExitStack() as stack:
             self._examine_models(sealed, self.manifest, facts, stack)
 
@@ -235,13 +238,13 @@ class Acceptance:
             keep=self.keep,
             shared=shared,
             inferred=bool(self.inferred),
-            contract=self.contract,
+            contract=self.agreed.contract,
             prior=self.prior,
             shelf=self.find_shelf(self.prior) if self.prior is not None else None,
             jobs=self.jobs,
             found=self.under,
         )
-        for target in list(runnable(manifest, self.contract, self.rules.policy, known, self.rules.targets)):
+        for target in list(runnable(manifest, self.agreed.contract, self.rules.policy, known, self.rules.targets)):
             under.run(target)
 
     def _examination(self, sealed: Sealed) -> Examination:
@@ -259,10 +262,6 @@ class Acceptance:
             return
         where = f"bundle.toml {found.key}".strip()
         self.manifest_error = Problem(code="manifest/invalid", where=where, message=found.message)
-
-    def _find_contract(self, manifest: Manifest) -> tuple[Contract | None, str]:
-        # An inferred id is a guess from the drop's name: no contract may be picked by it.
-        return (None, "") if self.inferred else self.rules.contract(manifest.bundle.id)
 
     def _side_by_side(self, calls: Sequence[Callable[[], JobRecord]]) -> list[JobRecord]:
         """Run jobs that look at models and vectors, as many at once as there is room for."""
@@ -354,6 +353,7 @@ class Acceptance:
             kept=own.kept,
             others=[self.under[name] for name in others if name in self.under],
             heldout=self.heldout,
+            contract=self.agreed.standing,
         )
 
     @contextmanager

@@ -11,6 +11,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from acceptd.contract_facts import ContractSigner as ContractSigner
+from acceptd.contract_facts import ContractStanding as ContractStanding
 from acceptd.declared import Declared as Declared
 from acceptd.declared import DeclaredModel as DeclaredModel
 from acceptd.declared import declared_by as declared_by
@@ -348,6 +350,8 @@ class Submission(Evidence):
     """The same of every further profile."""
     heldout: HeldOut | None = None
     """None: not come so far, or the contract names none."""
+    contract: ContractStanding | None = None
+    """None: not come so far, no contract, or evidence from before contracts were signed."""
 
     @property
     def runtime_identity(self) -> str | None:

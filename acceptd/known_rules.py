@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import hashlib
+import threading
 from dataclasses import dataclass, field
+from typing import Final
 
-from acceptd.outcomes import Outcome
+from acceptd.contracts.force import Agreed
 from acceptd.record.log import Ledger, Transaction
 from acceptd.replay.stored import rules_content
 from acceptd.rules import Rules
 
+NOTHING: Final = Agreed()
+
 
 @dataclass(frozen=True, slots=True)
 class Fresh:
-    """What a verdict has to enter before itself: (type, name, digest) of each rule, and texts to keep."""
+    """What has to be entered before its first use: (type, name, digest) of each rule, and texts to keep."""
 
     entries: tuple[tuple[str, str, str], ...]
     blobs: tuple[bytes, ...]
@@ -33,18 +37,28 @@ class KnownRules:
     ledger: Ledger
     _entered: set[str] = field(default_factory=set)
     _kept: set[str] = field(default_factory=set)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def fresh(self, rules: Rules, outcome: Outcome) -> Fresh:
-        """Return what of the rules of one verdict no entry names yet, and what is not kept."""
+    def enter(self, rules: Rules, agreed: Agreed = NOTHING) -> None:
+        """Put on record what no entry names yet, durably, before anything is done by it."""
+        with self._lock:
+            fresh = self.fresh(rules, agreed)
+            if fresh.entries:
+                with self.ledger.transaction() as change:
+                    fresh.enter(change)
+                self.note(fresh)
+
+    def fresh(self, rules: Rules, agreed: Agreed) -> Fresh:
+        """Return what of the rules of one bundle no entry names yet, and what is not kept."""
         used = [
             ("policy", rules.policy.name, rules.policy_digest),
             *(("profile", target.profile.name, target.digest) for target in rules.targets),
         ]
-        if outcome.contract is not None:
-            used.append(("contract", outcome.contract.id, outcome.contract_digest))
+        if agreed.contract is not None:
+            used.append(("contract", agreed.contract.id, agreed.digest))
         return Fresh(
             tuple(one for one in used if one[2] not in self._entered and not self._named(one[0], one[2])),
-            tuple(rules_content(rules, outcome.contract, outcome.contract_digest, self._kept)),
+            tuple(rules_content(rules, agreed.contract, agreed.digest, self._kept)),
         )
 
     def note(self, fresh: Fresh) -> None:

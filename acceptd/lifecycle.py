@@ -21,6 +21,7 @@ import structlog
 from acceptd import outcomes
 from acceptd.acceptance import Acceptance, Drop, Outcome
 from acceptd.config import Paths
+from acceptd.contracts.force import Agreed, in_force
 from acceptd.errors import AcceptdError, ConfigError, InternalError, ReleaseError, StateError
 from acceptd.evidence import JobRecord, Prior, Sealed, SealFailure
 from acceptd.heldout.stage import Keeper
@@ -160,6 +161,8 @@ class Lifecycle:
 
     def _step(self, row: Row, rules: Rules, hold: Hold | None) -> None:
         failpoint(f"lifecycle.{row.state}.begin")
+        if row.state in EXAMINED:
+            self._known.enter(rules)
         if row.state == "claimed":
             assert hold is not None
             self._seal(row, rules, hold)
@@ -193,10 +196,15 @@ class Lifecycle:
         def spend(contract: Contract, digest: str) -> int:
             return evaluations.spend(self.ledger, row.id, contract, digest, most=rules.policy.heldout.evaluations)
 
+        def contract(chosen: Rules, model_id: str) -> Agreed:
+            agreed = in_force(chosen, model_id, self.ledger)
+            self._known.enter(chosen, agreed)  # before anything is judged by it
+            return agreed
+
         keeper = Keeper(self.paths.heldout, spend)
         return Acceptance(
             self._drop(row), rules, self.tools, hold, progress=progress, find_prior=prior, find_shelf=shelf,
-            keeper=keeper, keep=KeptOutputs(self.paths.outputs).keep,
+            find_contract=contract, keeper=keeper, keep=KeptOutputs(self.paths.outputs).keep,
         )  # fmt: skip
 
     def _seal(self, row: Row, rules: Rules, hold: Hold) -> None:
@@ -262,7 +270,8 @@ class Lifecycle:
     def _record(self, row: Row, rules: Rules, outcome: Outcome, state: str = "judged") -> None:
         """Append the one verdict entry and move the submission on, in one transaction."""
         prepared = entry_body(row.team, row.name, rules, outcome, self.ledger_signer, self.standing(), row.uid)
-        fresh = self._known.fresh(rules, outcome)
+        agreed = Agreed(outcome.contract, outcome.contract_digest, outcome.submission.contract)
+        fresh = self._known.fresh(rules, agreed)  # rules that were loaded anew meanwhile
         log_name = self.ledger.origin
         expected = self.ledger.tree().size + len(fresh.entries)
         signed = prepared.body(log_name, expected)

@@ -118,6 +118,26 @@ def check_one(
     return report
 
 
+def examine_one(place: Bench, path: Path, *, progress: Callable[[str], None] = lambda _stage: None) -> Outcome:
+    """Judge the bundle at ``path`` and return all that came of it. Raises UsageError where there is nothing."""
+    ended: queue.SimpleQueue[tuple[Outcome | None, BaseException | None]] = queue.SimpleQueue()
+
+    def keep(_rules: Rules, outcome: Outcome) -> dict[str, Any]:
+        ended.put((outcome, None))
+        return {}
+
+    def done(_report: dict[str, Any] | None, error: BaseException | None) -> None:
+        if error is not None:
+            ended.put((None, error))
+
+    _offer(place, path, ANY_TEAM, progress, done, report_as=keep)
+    outcome, error = ended.get()
+    if error is not None:
+        raise error
+    assert outcome is not None
+    return outcome
+
+
 Report = Callable[[Rules, Outcome], dict[str, Any]]
 Done = Callable[[dict[str, Any] | None, BaseException | None], None]
 

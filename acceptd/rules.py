@@ -1,4 +1,4 @@
-"""The acceptor's rules as loaded for one acceptance: policy, profiles and the contracts, with their digests."""
+"""The acceptor's rules as loaded for one acceptance: policy and profiles, with their digests."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from pathlib import Path
 
 from acceptd.judge.profiles import Target
 from acceptd.policy import load
-from acceptd.policy.contract import Contract
 from acceptd.policy.policy import Policy
 from acceptd.policy.profile import Profile
 from acceptd.policy.reduced import Reduced
@@ -52,14 +51,6 @@ class Rules:
             source=target.source,
             others=(),
         )
-
-    def contract(self, model_id: str) -> tuple[Contract | None, str]:
-        """Return the contract of ``model_id`` and its digest, or (None, "").
-
-        Raises ConfigError for a contract file that is refused: a broken contract is not a missing one.
-        """
-        found = load.load_contract(self.directory / "contracts", model_id)
-        return found, load.digest(found) if found is not None else ""
 
 
 def policy_file(directory: Path, policy: str) -> Path:

@@ -22,6 +22,7 @@ from acceptd.cli.common import (
 )
 from acceptd.cli.times import moment
 from acceptd.config import load_settings, policies_directory, require_state
+from acceptd.contracts.register import Register
 from acceptd.daemon_lock import acquire
 from acceptd.errors import AnchorError, ConfigError, LedgerError, StateError, UsageError
 from acceptd.policy.load import load_reviewers
@@ -140,7 +141,8 @@ def _releases(
             keys = Auditor.of(history(ledger, anchored))
             found = release_audit.examine(state, ledger, keys, objects=objects, progress=told)
             desk = Desk(state, ledger, Policy(), load_reviewers(directory))
-            return [*found, *desk.examine(), *retention_audit.examine(state, ledger)]
+            contracts = Register(ledger, desk.reviewers).examine()
+            return [*found, *desk.examine(), *contracts, *retention_audit.examine(state, ledger)]
     except (LedgerError, StateError, ConfigError) as error:
         return [audit.Difference("release", "releases", f"cannot be compared: {error}")]
 

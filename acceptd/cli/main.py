@@ -49,7 +49,7 @@ _COMMANDS = {
     "selftest": ("selftest", "selftest"),
     "verify": ("verify", "verify"),
 }
-_GROUPS = ("ledger", "release", "review", "policy", "profile", "key")
+_GROUPS = ("ledger", "release", "review", "policy", "profile", "key", "contract")
 
 
 def _assemble(wanted: str) -> None:

@@ -50,14 +50,15 @@ def check(
         list[Path] | None, typer.Argument(help="Files, or policy directories; default: the installation's own.")
     ] = None,
     kind: Annotated[
-        str, typer.Option("--kind", help="policy, contract, profile or reviewers; default: by place and keys.")
+        str,
+        typer.Option("--kind", help="policy, contract, defaults, profile, reviewers; default: by place and keys."),
     ] = "",
     state: StateOption = None,
     json_: JsonOption = False,
 ) -> None:
     """Validate policies, contracts, profiles, reviewers. Every error is file:line: key: message. Exit 2 if any."""
     if kind and kind not in KINDS:
-        raise UsageError(f"--kind {kind!r}: no such kind", remedy="policy, contract, profile or reviewers")
+        raise UsageError(f"--kind {kind!r}: no such kind", remedy=f"one of {', '.join(KINDS)}")
     chosen: Kind | None = next((one for one in KINDS if one == kind), None)
     rows: list[dict[str, object]] = []
     files = _files(paths or [policies_directory(load_settings(chosen_state(state)))])
@@ -70,7 +71,7 @@ def check(
                 out.print(line(one.text(path), 2000), soft_wrap=True)
                 if one.remedy:
                     out.print(f"  → {line(one.remedy, 1000)}", soft_wrap=True)
-        valid = "valid reviewers" if what == "reviewers" else f"a valid {what}"
+        valid = f"valid {what}" if what in {"reviewers", "defaults"} else f"a valid {what}"
         if not troubles and not json_:
             out.print(f"{line(path)}: {valid}", soft_wrap=True)
     if json_:
@@ -86,6 +87,7 @@ def _files(paths: Sequence[Path]) -> list[Path]:
             result.append(path)
             continue
         found = sorted([*path.glob("*.toml"), *path.glob("profiles/*.toml"), *path.glob("contracts/*/*.toml")])
+        found += sorted(path.glob("contracts/defaults/*/*.toml"))
         if not found:
             raise UsageError(f"{path} holds no .toml file", remedy="name a file, or a policy directory")
         result += found

@@ -14,6 +14,7 @@ from typing import Final, Literal
 from acceptd.judge.catalogue import (
     behaviour,
     cell,
+    contracts,
     export,
     facts,
     golden,
@@ -47,6 +48,7 @@ from acceptd.judge.finding import SEVERITY_ORDER, Severity
 _BARE: Final[Table] = (
     seal.TABLE
     | word.TABLE
+    | contracts.TABLE
     | export.TABLE
     | signature.TABLE
     | cell.TABLE
@@ -73,6 +75,7 @@ REASONS: Final[reasons_files.Reasons] = (
     | reasons_record.TABLE
     | reasons_golden.TABLE
     | reasons_regression.TABLE
+    | contracts.REASONS
     | performance.REASONS
     | reasons_behaviour.TABLE
     | oracle.REASONS
@@ -119,6 +122,7 @@ _UNTOUCHABLE_GROUPS: Final = frozenset({"cell", "policy", "runtime"})
 _NOT_LOWERED_GROUPS: Final = frozenset({"sandbox", "resources", "heldout"})
 _NOT_LOWERED: Final = frozenset(
     {
+        "contract/unverified",
         "placement/provider-unused",
         "run/crash",
         "run/unexpected-case",

@@ -9,7 +9,7 @@ from acceptd.evidence import Facts, Schema
 from acceptd.judge.finding import Finding
 from acceptd.judge.interface import Difference, DimRule, bounds_rule, differences, file_rule, reported, stated
 from acceptd.judge.words import make
-from acceptd.policy.contract import Contract, ContractModel
+from acceptd.policy.contract import Contract, ContractModel, fits, version_words
 from acceptd.policy.manifest import DimBounds, Manifest, ModelSpec, OutputSpec, ValueSpec
 
 NARROWED = "schema/dimension-narrowed"
@@ -209,14 +209,15 @@ def _versions(model: ModelSpec, agreed: ContractModel | None, facts: Facts) -> I
                 f"IR version {facts.ir_version} and opsets {_imports(used)}; {' and '.join(silent)} not declared"
             )
             yield make("schema/versions-undeclared", "judge", f"models.{model.name}", message)
-        if side.ir_version is not None and side.ir_version != facts.ir_version:
-            message = f"IR version {facts.ir_version}, the {who} says {side.ir_version}"
+        if side.ir_version is not None and not fits(side.ir_version, facts.ir_version):
+            message = f"IR version {facts.ir_version}, the {who} says {version_words(side.ir_version)}"
             yield make("schema/ir-version-mismatch", "judge", f"models.{model.name}.ir_version", message)
         if side.opsets is None:
             continue
         for domain in sorted({*side.opsets, *used}):
-            says, has = side.opsets.get(domain), facts.opsets.get(domain)
-            if says != has:
+            agreed_on, has = side.opsets.get(domain), facts.opsets.get(domain)
+            if agreed_on is None or not fits(agreed_on, has):
+                says = version_words(agreed_on) if agreed_on is not None else None
                 if has is None:
                     message = f"the model imports no domain {domain}, the {who} says opset {says}"
                 elif says is None:
@@ -224,7 +225,8 @@ def _versions(model: ModelSpec, agreed: ContractModel | None, facts: Facts) -> I
                 else:
                     message = f"opset of {domain} is {has}, the {who} says {says}"
                 where = f"models.{model.name}.opsets.{domain}"
-                yield make("schema/opset-mismatch", "judge", where, message, {who: says, "model": has})
+                shown = agreed_on if isinstance(agreed_on, int) else says
+                yield make("schema/opset-mismatch", "judge", where, message, {who: shown, "model": has})
 
 
 def _imports(used: Mapping[str, int]) -> str:

@@ -8,7 +8,7 @@ only past all four, so no failure path ends in it.
 from __future__ import annotations
 
 from acceptd.evidence import Submission
-from acceptd.judge import heldout, stages
+from acceptd.judge import contracts, heldout, stages
 from acceptd.judge.after import after_run
 from acceptd.judge.before import before_run
 from acceptd.judge.finding import Finding, Judgement, Verdict
@@ -40,6 +40,7 @@ def judge(
     inventory = take(submission.sealed, manifest) if submission.sealed is not None else None
     raw = list(before_run(manifest, contract, policy, submission, inventory, reduced))
     if manifest is not None and inventory is not None:
+        raw += contracts.findings(manifest.bundle.id, contract, policy, submission.contract, judged_at)
         raw += after_run(manifest, contract, policy, submission, profile or Profile())
         raw += heldout.findings(manifest, contract, policy, submission)
     walls = stages.walls_missing(policy, submission)

@@ -8,8 +8,17 @@ from typing import Final, Literal
 from acceptd.errors import ConfigError
 from acceptd.judge.operator_versions import VERSIONS
 from acceptd.policy.contract import Contract
+from acceptd.policy.defaults import ContractDefaults
 from acceptd.policy.lines import Place, line_of
-from acceptd.policy.load import MAX_BYTES, load_contract, load_profile, load_reduced, named_profile, read_table
+from acceptd.policy.load import (
+    MAX_BYTES,
+    load_contract,
+    load_default,
+    load_profile,
+    load_reduced,
+    named_profile,
+    read_table,
+)
 from acceptd.policy.manifest import Table
 from acceptd.policy.policy import Policy
 from acceptd.policy.profile import Profile
@@ -17,10 +26,11 @@ from acceptd.policy.reviewers import Reviewers
 from acceptd.policy.troubles import Source, Trouble, closest, read
 from acceptd.policy.trusted import read_trusted
 
-Kind = Literal["policy", "contract", "profile", "reviewers"]
+Kind = Literal["policy", "contract", "defaults", "profile", "reviewers"]
 KINDS: Final[dict[Kind, type[Table]]] = {
     "policy": Policy,
     "contract": Contract,
+    "defaults": ContractDefaults,
     "profile": Profile,
     "reviewers": Reviewers,
 }
@@ -48,6 +58,8 @@ def examine(path: Path, kind: Kind | None = None) -> tuple[Kind, list[Trouble]]:
             load_reduced((named_profile if placed else load_profile)(path), str(path))
         elif isinstance(table, Contract) and path.parent.parent.name == "contracts" and path.suffix == ".toml":
             load_contract(path.parent.parent, f"{path.parent.name}/{path.stem}")
+        elif isinstance(table, ContractDefaults):
+            load_default(path)
     except (ConfigError, ValueError) as error:
         words = error.message if isinstance(error, ConfigError) else str(error)
         key, _, message = words.removeprefix(f"{path}: ").partition(": ")
@@ -100,7 +112,12 @@ def _operators(source: Source, policy: Policy) -> list[Trouble]:
 def _kind(path: Path, source: Source | Trouble) -> Kind:
     if path.parent.name == "profiles":
         return "profile"
-    if path.parent.parent.name == "contracts":
+    if path.parent.parent.name == "defaults" and path.parent.parent.parent.name == "contracts":
+        return "defaults"
+    of_policies = isinstance(source, Source) and source.document.keys() & {"required_walls", "limits", "profile"}
+    if (
+        path.parent.parent.name == "contracts" and not of_policies
+    ):  # a policy directory may lie in one of that name
         return "contract"
     if path.name == "reviewers.toml":
         return "reviewers"
@@ -112,3 +129,9 @@ def _kind(path: Path, source: Source | Trouble) -> Kind:
         if "reviewers" in source.document:
             return "reviewers"
     return "policy"
+
+
+def _of_policies(source: Source | Trouble) -> bool:
+    """Say whether keys are those of a policy: a policy directory may itself lie in one named ``contracts``."""
+    keys = {"required_walls", "limits", "profile", "profiles", "operators"}
+    return isinstance(source, Source) and bool(source.document.keys() & keys)

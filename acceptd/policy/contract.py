@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from acceptd.policy.manifest import BundlePath, DimBounds, InputSpec, OutputSpec, Table
-from acceptd.policy.names import ModelId, Name, Sha256
+from acceptd.policy.names import ModelId, Moment, Name, Sha256
 from acceptd.policy.quality import QualityFloor
 
 Bound = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -50,6 +50,35 @@ class Ceilings(Table):
         return any(bound is not None for bound in bounds)
 
 
+class VersionRange(Table):
+    """A range of IR versions or opsets, both ends included."""
+
+    min: Annotated[int, Field(ge=1, le=10_000)]
+    max: Annotated[int, Field(ge=1, le=10_000)]
+
+    @model_validator(mode="after")
+    def _ordered(self) -> VersionRange:
+        if self.min > self.max:
+            raise ValueError("min is larger than max")
+        return self
+
+
+Versions = int | VersionRange
+"""One version, or a range of them."""
+
+
+def fits(agreed: Versions, found: int | None) -> bool:
+    """Say whether a version is the agreed one, or within the agreed range; none never is."""
+    if isinstance(agreed, VersionRange):
+        return found is not None and agreed.min <= found <= agreed.max
+    return found == agreed
+
+
+def version_words(agreed: Versions) -> str:
+    """Return an agreed version in words: ``13``, or ``13 to 17``."""
+    return f"{agreed.min} to {agreed.max}" if isinstance(agreed, VersionRange) else str(agreed)
+
+
 class HeldOutSets(Table):
     """Sets that no team sees: patterns within the version whose digest ``acceptd policy heldout add`` printed."""
 
@@ -61,8 +90,8 @@ class ContractModel(Table):
     """The interface of one model of the bundle: names, dtypes, dims and labels, in order."""
 
     name: Name = "main"
-    ir_version: int | None = None
-    opsets: dict[str, int] | None = None
+    ir_version: Versions | None = None
+    opsets: dict[str, Versions] | None = None
     inputs: Annotated[list[InputSpec], Field(max_length=4096)]
     outputs: Annotated[list[OutputSpec], Field(max_length=4096)]
     heldout: Annotated[list[HeldOutSets], Field(max_length=16)] = []
@@ -92,7 +121,9 @@ class Contract(Table):
 
     schema_: Annotated[Literal[1], Field(alias="schema")] = 1
     id: ModelId
-    version: Annotated[int, Field(ge=1)] = 1
+    version: Annotated[int, Field(ge=1, le=2**31)] = 1
+    valid_until: Moment | None = None
+    """From then on it holds every bundle until a new version is signed; UTC, RFC 3339, to the second."""
     dims: dict[str, DimBounds] = {}
     models: Annotated[list[ContractModel], Field(min_length=1, max_length=32)]
     preprocessing_sha256: Sha256 | None = None

@@ -14,6 +14,7 @@ _SCALE: Final = {
     "manifest.inferred": ("accept", "hold", "refuse"),
     "operators.mode": ("any", "listed"),
     "contracts.missing": ("accept", "hold"),
+    "contracts.unsigned": ("accept", "hold"),
 }
 """Words from the laxest to the strictest."""
 _MORE_IS_STRICTER: Final = frozenset(
@@ -21,8 +22,8 @@ _MORE_IS_STRICTER: Final = frozenset(
         "required_walls", "vectors.required", "vectors.separate", "operators.denied", "opsets.ir_min",
         "opsets.min", "probes.enabled", "probes.unoptimised", "probes.draws", "probes.near_ties", "probes.seconds",
         "probes.relations", "probes.relations_seconds", "probes.packed_bytes", "probes.max_elements",
-        "approvals.required", "approvals.attestations", "export.required", "signatures.required",
-        "regression.enabled", "regression.required",
+        "approvals.required", "approvals.attestations", "contracts.signers", "contracts.warn_days",
+        "export.required", "signatures.required", "regression.enabled", "regression.required",
         "regression.class_agreement", "regression.within", "regression.quantized.class_agreement",
         "regression.quantized.within", "regression.quantized.profiled",
         "reference.enabled", "reference.required", "reference.draws",

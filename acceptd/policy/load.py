@@ -10,7 +10,7 @@ import contextlib
 import hashlib
 import os
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -23,6 +23,7 @@ from acceptd.errors import ConfigError, UsageError
 from acceptd.judge.codes import CODES, may_override
 from acceptd.judge.finding import SEVERITY_ORDER
 from acceptd.policy.contract import Contract
+from acceptd.policy.defaults import ContractDefaults
 from acceptd.policy.lines import Place
 from acceptd.policy.manifest import Table
 from acceptd.policy.names import valid_model_id
@@ -128,6 +129,41 @@ def load_contract(directory: Path, model_id: str) -> Contract | None:
     return contract
 
 
+def load_file(path: Path) -> Contract:
+    """Return the contract of a file that lies anywhere. Raises ConfigError where it is refused."""
+    return _load(path, Contract)
+
+
+def load_defaults(
+    directory: Path, team: str, kinds: Iterable[str]
+) -> tuple[ContractDefaults | None, dict[str, ContractDefaults]]:
+    """Return what contracts of a team, and of these kinds of output, inherit: ``<directory>/defaults/…``.
+
+    Raises ConfigError for a file that is refused; a missing one gives nothing.
+    """
+    home = directory / "defaults"
+    for place in (home, home / "teams", home / "kinds"):
+        with contextlib.suppress(FileNotFoundError):
+            check_owner(place, os.stat(place))
+    of_team = load_default(home / "teams" / f"{team}.toml")
+    of_kinds = {kind: load_default(home / "kinds" / f"{kind}.toml") for kind in sorted(set(kinds))}
+    return of_team, {kind: table for kind, table in of_kinds.items() if table is not None}
+
+
+def load_default(path: Path) -> ContractDefaults | None:
+    """Return one file of defaults, None where there is none. Raises ConfigError where it is refused."""
+    if not os.path.lexists(path):
+        return None
+    found = _load(path, ContractDefaults)
+    for other in found.tolerance:
+        if path.parent.name == "kinds" and other != path.stem:
+            raise ConfigError(
+                f"{path}: tolerance.{other}: the file is for outputs of kind {path.stem}",
+                remedy=f"move it to kinds/{other}.toml",
+            )
+    return found
+
+
 def load_reviewers(directory: Path) -> Reviewers:
     """Return the reviewers of ``<directory>/reviewers.toml``; nobody where there is no such file.
 
@@ -179,6 +215,8 @@ def read_table(path: Path, kind: type[T]) -> tuple[T | None, list[Trouble]]:
     example = "policies/profiles/cpu.toml" if kind is Profile else "policies/default.toml"
     if kind is Contract:
         example = "policies/contracts/mosaic/evidence-disposition.toml.example"
+    if kind is ContractDefaults:
+        example = "policies/contracts/defaults/teams/mosaic.toml.example"
     if kind is Reviewers:
         example = "policies/reviewers.toml.example"
     table = validated(source, kind, f"correct the key; {example} explains each")

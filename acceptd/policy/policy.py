@@ -131,9 +131,17 @@ class ProbesTable(Table):
 
 
 class ContractsTable(Table):
-    """What happens to a model without a contract."""
+    """What happens to a model without a contract, or with one that nobody has signed, and who may sign one."""
 
     missing: Literal["accept", "hold"] = "accept"
+    unsigned: Literal["accept", "hold"] = "accept"
+    """A contract that reviewers have not signed, or that was changed since."""
+    signers: Annotated[int, Field(ge=1, le=16)] = 1
+    """How many different people must sign a version."""
+    teams: Annotated[list[Name], Field(max_length=64)] = []
+    """Teams whose members count; empty: all. The model's own team never counts where anything is loosened."""
+    warn_days: Annotated[int, Field(ge=0, le=3660)] = 30
+    """Days before the end of a contract from which its bundles are told so."""
 
 
 class ExportTable(Table):

@@ -13,6 +13,7 @@ from typing import Any, Final
 from pydantic import BaseModel
 
 from acceptd.policy.contract import Contract
+from acceptd.policy.defaults import ContractDefaults
 from acceptd.policy.manifest import Manifest
 from acceptd.policy.policy import Policy
 from acceptd.policy.profile import Profile
@@ -22,6 +23,7 @@ KINDS: Final[Mapping[str, tuple[type[BaseModel], str]]] = MappingProxyType(
         "bundle": (Manifest, "bundle.toml of acceptd"),
         "policy": (Policy, "a policy of acceptd"),
         "contract": (Contract, "a contract of acceptd"),
+        "defaults": (ContractDefaults, "what contracts of acceptd inherit"),
         "profile": (Profile, "a profile of acceptd"),
     }
 )

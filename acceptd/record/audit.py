@@ -20,6 +20,7 @@ from acceptd.record.auditing.parts import LEAVES, ROWS, Part, Work
 from acceptd.record.auditing.pool import Pool, workers_for
 from acceptd.record.auditing.projected import Beside
 from acceptd.record.auditing.report import Audit, Difference, Kept, Report
+from acceptd.record.auditing.rules import BeforeUse
 from acceptd.record.auditing.tree import Tree, outside_claims, own_claims
 from acceptd.record.keys import Keyring, load_keyring
 from acceptd.record.log import Ledger
@@ -76,7 +77,7 @@ def examine(
 
 
 def _all(work: Work, pool: Pool, tree: Tree, report: Report, told: Callable[[str], None]) -> None:
-    beside = Beside(work.raw, report)
+    beside, rules = Beside(work.raw, report), BeforeUse(report)
     structure = pool.begin(Part("structure"))
     entries = source.count(work.raw, "SELECT count(*) FROM entries")
     full = entries - entries % LEAVES  # the rest is looked at in the last snapshot
@@ -85,6 +86,7 @@ def _all(work: Work, pool: Pool, tree: Tree, report: Report, told: Callable[[str
         report.merge(came)
         tree.take(work.raw, part, came)
         beside.take(came)
+        rules.take(came)
     with source.snapshot(work.raw):
         # What was appended meanwhile: the rest of the log, and what its projections come to.
         entries = source.count(work.raw, "SELECT count(*) FROM entries")
@@ -93,6 +95,7 @@ def _all(work: Work, pool: Pool, tree: Tree, report: Report, told: Callable[[str
             came = work.within(part, report)
             tree.take(work.raw, part, came)
             beside.take(came)
+            rules.take(came)
         report.head = tree.finish(work.raw)
         beside.finish()
     report.merge(structure.result())

@@ -17,6 +17,9 @@ Entry types and what their bodies must hold (more keys are welcome; unknown type
 ``decision``    with a submission: ``verdict_seq``, ``nonce``, ``reviewer``, ``decision``, ``envelope`` (DSSE):
                 what a person signed about a verdict
 ``removed``     ``what``, ``reason``, ``items`` (``name`` and ``size`` each): bytes that go, entered before they do
+``policy``, ``profile``, ``contract``  ``name``, ``digest``: these rules are used from here on
+``contract-version``  ``model``, ``version``, ``digest``, ``supersedes``, ``signers``, ``envelope`` (DSSE): a
+                version of a contract that reviewers signed; in force from here on
 ==============  ===========================================================================
 """
 
@@ -205,6 +208,8 @@ def unique_key(kind: str, submission: str | None, body: Mapping[str, Any]) -> st
         return f"decision/{body['nonce']}"
     if kind == "key-rotated":
         return f"key/{body['role']}/{body['old']}"
+    if kind == "contract-version":
+        return f"{contract_key(body['model'])}{body['version']:010d}"
     if kind == "heldout":
         return f"{heldout_key(body['model'], body['contract_version'])}{body['number']:09d}"
     return None
@@ -213,6 +218,11 @@ def unique_key(kind: str, submission: str | None, body: Mapping[str, Any]) -> st
 def heldout_key(model: str, version: int) -> str:
     """Return what the unique keys of a model's evaluations under one version of its contract begin with."""
     return f"heldout/{model}/{version}/"
+
+
+def contract_key(model: str) -> str:
+    """Return what the unique keys of the signed versions of a model's contract begin with."""
+    return f"contract/{model}/"
 
 
 def check_body(kind: str, submission: str | None, body: Mapping[str, Any]) -> None:
@@ -237,6 +247,13 @@ def check_body(kind: str, submission: str | None, body: Mapping[str, Any]) -> No
             for key, most in (("contract_version", MAX_INT), ("number", 999_999_999)):
                 if type(body.get(key)) is not int or not 1 <= body[key] <= most:
                     raise ValueError(f"`{key}` is a whole number from 1 to {most}")
+        elif kind == "contract-version":
+            valid_model_id(_text(body, "model"))
+            valid_sha256(_text(body, "digest"))
+            if body.get("supersedes") is not None:
+                valid_sha256(_text(body, "supersedes"))
+            if type(body.get("version")) is not int or not 1 <= body["version"] <= 2**31:
+                raise ValueError("`version` is a whole number from 1")
         elif kind == "decision":
             if submission is None or type(body.get("verdict_seq")) is not int:
                 raise ValueError("a decision belongs to a submission and names its verdict's entry")

@@ -146,13 +146,13 @@ def opened(envelope: object, reviewers: Reviewers) -> tuple[Decision, Reviewer]:
 
     Raises SignatureError where no reviewer's key has signed it, MalformedError where it is no decision.
     """
-    keys = _Keys(reviewers)
+    keys = ReviewerKeys(reviewers)
     payload = attest.verify(envelope, DECISION_TYPE, keys, ROLE)  # type: ignore[arg-type] # what it asks of a keyring
     assert keys.used is not None
     return read(payload), keys.used
 
 
-class _Keys:
+class ReviewerKeys:
     """The reviewers' keys as :func:`attest.verify` asks for them; remembers whose signature counted."""
 
     def __init__(self, reviewers: Reviewers) -> None:

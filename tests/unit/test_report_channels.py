@@ -27,6 +27,10 @@ PRINTING = {
 SILENT = {
     "acceptd.cli.sealing": "prints why nothing was signed now: paths and words of acceptd",
     "acceptd.cli.review": "prints digests, ids, codes and what reviewers wrote, each through `line`",
+    "acceptd.cli.contract": "prints a proposal, whose TOML escapes every name, and what differs, through `line`",
+    "acceptd.cli.contract_office": "prints what differs between contracts, through `line`",
+    "acceptd.cli.contract_show": "prints contracts, each value through `line`; their TOML escapes every name",
+    "acceptd.cli.contract_sign": "prints ids, digests and what reviewers wrote, through `line`",
     "acceptd.cli.setup": "prints paths of the operator alone",
     "acceptd.cli.heldout": "prints what the operator put there",
     "acceptd.cli.policy": "prints what the operator wrote and what acceptd knows",

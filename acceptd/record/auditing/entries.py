@@ -11,6 +11,7 @@ from acceptd.record import merkle
 from acceptd.record.attest import statement_differences, unverified, verify_statement
 from acceptd.record.auditing import projected
 from acceptd.record.auditing.report import Report
+from acceptd.record.auditing.rules import InPart
 from acceptd.record.entry import Entry, check_body, decode, unique_key
 from acceptd.record.succession import History
 
@@ -49,10 +50,12 @@ def check_entries(
 
     ``hashes`` are those of the perfect subtrees of the ``size`` leaves that stand before a gap, ``marks`` the
     same at each wanted size (in hex), ``releases`` the entries that releases follow from, ``verdicts`` and
-    ``findings`` the projected rows that belong to these entries.
+    ``findings`` the projected rows that belong to these entries, ``rules_named`` and ``rules_used`` what
+    :mod:`acceptd.record.auditing.rules` holds against each other.
     """
     leaves: list[bytes] = []
     whole = True
+    rules = InPart()
     came: dict[str, Any] = {"verdicts": 0, "findings": 0, "releases": []}
     for values in raw.execute(_ENTRIES, (first, end)):
         row = Stored._make(values)
@@ -65,6 +68,7 @@ def check_entries(
             leaves.append(leaf_hash)
         entry = check_entry(row, leaf, leaf_hash, origin, keys, report)
         if entry is not None:
+            rules.look(entry)
             _follow(raw, entry, came, report)
     if whole and first + len(leaves) < end:
         report.add("entry", f"entry {first + len(leaves)}", "is missing")
@@ -80,6 +84,7 @@ def check_entries(
     size = first + len(leaves)
     if whole:
         _nodes(raw, first, levels, report)
+    came |= rules.came()
     came |= {"size": len(leaves), "whole": whole, "hashes": hashes(size)}
     return came | {"marks": {str(mark): hashes(mark) for mark in marks if mark <= size}}
 
