@@ -205,7 +205,7 @@ def test_chunks_that_wait_to_be_hashed_are_not_overwritten(
     size: int, durable: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The hasher begins late: more chunks than there are buffers have been read by then, but for whoever waits."""
-    monkeypatch.setattr(copying, "CHUNK", 64)
+    monkeypatch.setattr(copying, "_LARGE_CHUNK", 64)
     monkeypatch.setattr(copying, "_OVERLAP_FROM", 1)
     written: list[int] = []
     monkeypatch.setattr(copying.files, "start_writeback", written.append)
