@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -30,6 +30,11 @@ from acceptd.errors import UsageError
 from acceptd.report.escape import line
 from acceptd.report.targets import Targets
 from acceptd.rules import Rules, load_rules
+
+WORKERS = "With --suite: 0 means one per core, and one more where there are many bundles."
+MANY: Final = 64
+"""From so many bundles on a lane more than there are cores pays: while one waits, for a process or for its turn,
+another one works. It costs the start of a warm parent."""
 
 SetOption = Annotated[
     list[str] | None,
@@ -53,7 +58,7 @@ def check(
         Path | None, typer.Option("--against", help="Compare with this bundle, judged the same way first.")
     ] = None,
     team: Annotated[str, typer.Option("--team", help="The team that the bundle must belong to.")] = "",
-    workers: Annotated[int, typer.Option("--workers", min=0, help="With --suite: 0 means one per core.")] = 0,
+    workers: Annotated[int, typer.Option("--workers", min=0, help=WORKERS)] = 0,
     state: StateOption = None,
 ) -> None:
     """Judge without a daemon: nothing is recorded, nothing is promoted."""
@@ -149,12 +154,13 @@ def _suite(
             f"no bundle below {shown}", remedy="a bundle is a directory with a bundle.toml or a model.onnx"
         )
     cores = os.cpu_count() or 1
+    lanes = workers or cores + (len(cases) >= MANY)
     start = time.monotonic()
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     wanted = ("--jsonl", "--sarif", "--junit")
     tally = _Tally(cases, root, shown, targets, keep="--sarif" in targets or "--junit" in targets, every=every)
     with (
-        local.bench(rules, cores=cores, suite=True, workers=workers) as bench,
+        local.bench(rules, cores=max(lanes, cores), suite=True, workers=lanes) as bench,
         Progress(*columns, console=progress_console()) as progress,
     ):
         task = progress.add_task("checking", total=len(cases))
