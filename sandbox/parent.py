@@ -206,6 +206,7 @@ def main() -> None:
     pages.collapse()
     sizes = _sizes()
     gc.set_threshold(YOUNG)
+    confine.not_dumpable()  # and so is every pid 1 from its first instruction
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     control = socket.socket(fileno=control_fd)
     parent = WarmParent(control, uid, gid, visible)

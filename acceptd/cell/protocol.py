@@ -75,9 +75,21 @@ def parse_json(payload: bytes) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ProtocolViolationError("a frame is a JSON object")
     # Walked only where a rule could be broken: UTF-8 holds no surrogate but an escaped one.
-    if payload.count(b"{") + payload.count(b"[") > MAX_DEPTH or _SURROGATE.search(payload):
+    if _SURROGATE.search(payload):
         _check_values(value)
+    elif payload.count(b"{") + payload.count(b"[") >= MAX_DEPTH:
+        _check_depth(value)
     return value
+
+
+def _check_depth(value: Any) -> None:
+    """Check depth alone, level by level. A value in a container lies one deeper than that."""
+    level: list[Any] = [value]
+    for _ in range(MAX_DEPTH - 1):
+        inside = (part for item in level for part in (item.values() if isinstance(item, dict) else item))
+        level = [part for part in inside if isinstance(part, dict | list)]
+    if any(level):
+        raise ProtocolViolationError(f"JSON deeper than {MAX_DEPTH}")
 
 
 def _check_values(value: Any) -> None:

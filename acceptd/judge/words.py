@@ -23,6 +23,8 @@ _SAFE_INTEGER: Final = 2**53 - 1
 def printable(text: str, limit: int = MAX_TEXT) -> str:
     r"""Return hostile text in one safe line: control, bidi and unassigned characters as ``\uXXXX``."""
     cut = text if len(text) <= limit else f"{text[: limit - 1]}…"
+    if cut.isprintable():  # no character of the categories below, and of Z only the space
+        return cut
     return "".join(_escape(char) if unicodedata.category(char) in _INVISIBLE else char for char in cut)
 
 

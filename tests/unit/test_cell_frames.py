@@ -18,11 +18,15 @@ def nested(depth: int, empty: str = "[]") -> bytes:
     return ('{"a":' * (depth - 2) + '{"a":' + empty + "}" + "}" * (depth - 2)).encode()
 
 
-@pytest.mark.parametrize("empty", ["[]", "{}"])
-def test_depth_is_held_to_the_level(empty: str) -> None:
-    assert parse_json(nested(MAX_DEPTH, empty))
+@pytest.mark.parametrize("more", ["", f',"b":"{PAIR}"'])
+@pytest.mark.parametrize(("innermost", "own"), [("[]", 0), ("{}", 0), ("[1]", 1), ('{"a":1}', 1), ("1", 0)])
+def test_depth_is_held_to_the_level_whichever_way_it_is_counted(innermost: str, own: int, more: str) -> None:
+    def frame(depth: int) -> bytes:
+        return nested(depth, innermost).removesuffix(b"}") + more.encode() + b"}"
+
+    assert parse_json(frame(MAX_DEPTH - own))
     with pytest.raises(ProtocolViolationError, match="deeper"):
-        parse_json(nested(MAX_DEPTH + 1, empty))
+        parse_json(frame(MAX_DEPTH - own + 1))
 
 
 def test_many_brackets_side_by_side_are_no_depth() -> None:
