@@ -175,6 +175,14 @@ def test_signed_statements_and_entries_say_no_more_than_the_outbox(desk: Desk) -
             assert "zebra" not in json.dumps(payload)
 
 
+def test_a_contract_is_on_record_before_its_held_out_sets_are_evaluated(desk: Desk) -> None:
+    known: set[str] = set()
+    for entry in desk.world.entries():
+        if entry["type"] == "contract":
+            known.add(entry["body"]["digest"])
+        assert entry["type"] != "heldout" or entry["body"]["contract_digest"] in known
+
+
 def test_a_local_check_never_has_them(desk: Desk, tmp_path: Path) -> None:
     made = classifier.write_bundle(tmp_path / "bundle", version="3.0.0", sets=1)
     done = desk.world.acceptd("check", str(made), "--json")

@@ -43,6 +43,8 @@ def test_a_kill_loses_nothing_and_doubles_nothing(place: str, tmp_path: Path) ->
         made.until(made.daemon_ended, f"the daemon dies at {place}")
         assert made.daemon is not None
         assert made.daemon.returncode == -9, made.log.read_text(errors="replace")
+        if ".sealed." in place:  # what it was sealed and examined by is on record, though nothing was judged yet
+            assert [one["type"] for one in made.entries()] == ["log", "policy", "profile"]
         made.start()
         # Between the claiming rename and the queue's commit the drop's own name is lost; its verdict is not.
         made.until(lambda: bool(made.verdicts()) or made.daemon_ended(), f"a verdict on {drop}")
