@@ -9,7 +9,7 @@ IN_ORDER := --no-loadscope-reorder
 TESTS_FAST := tests/unit tests/property
 TESTS_REST := tests/crash tests/acceptance tests/cell tests/hostile
 
-.PHONY: setup demo test test-fast test-user soak-cell backend-cell fuzz oms profiles profiles-test profiles-openvino lint format bench bench-heldout bench-large corpus corpus-mutants backend-suite docs clean help
+.PHONY: setup demo test test-fast test-user soak-cell soak-ledger strace-proof bench-ledger backend-cell fuzz oms profiles profiles-test profiles-openvino lint format bench bench-heldout bench-large corpus corpus-mutants backend-suite docs clean help
 
 help:  ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -e 's/:.*## /\t/' | expand -t 16
@@ -33,6 +33,15 @@ test-user: setup  ## the cell's layer as an ordinary user
 
 soak-cell: setup  ## 1,000 jobs in one cell, a third of them crashing, hanging or bombing: nothing may be left
 	$(PY) -m tests.cell.soak 1000
+
+soak-ledger: setup  ## 8 writers and 20 readers on one ledger for a minute: nothing lost, nobody told "locked", the tree whole
+	$(PY) -m tests.crash.ledger_soak --seconds $(or $(SECONDS),60)
+
+strace-proof: setup  ## every write, fsync, rename and open of the record fails once (needs strace; half an hour): nothing acknowledged is lost
+	$(PY) -m tests.crash.disk_errors
+
+bench-ledger: setup  ## the ledger at a hundred and at a million entries: append, proof, full verification (2 GB of disk)
+	$(PY) -m bench.ledger
 
 backend-cell: setup  ## every ONNX backend case through every job kind: no job may fail for want of a preloaded module
 	ACCEPTD_BACKEND_CASES=all $(PY) -m pytest -q tests/cell/test_backend_sample.py

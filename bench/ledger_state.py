@@ -67,7 +67,7 @@ def grow(state: Path, entries: int, *, real: bool = False) -> None:
         state.mkdir(parents=True, exist_ok=True)
         create_keys(state)
     signer = load_signer(state, "ledger")
-    with Ledger.open(state) as ledger:
+    with Ledger.open(state, clock=lambda: AT) as ledger:
         size = ledger.tree().size
         if size < entries:
             assert size == 1, "a state is made in one go"

@@ -121,7 +121,20 @@ def run(root: Path, submission: str, call: str = "", error: str = "EIO", when: i
         inject = f"inject={call}:error={error}:when={when}"
         # Of openat(2) only what concerns the state; nothing else here makes the other calls.
         paths = [word for path in watched(root) for word in ("-P", str(path))] if call == "openat" else []
-        command = [STRACE, "-f", "-qq", "-o", str(trace), "-e", f"trace={call}", "-e", inject, *paths, *command]
+        command = [
+            STRACE,
+            "-f",
+            "--seccomp-bpf",
+            "-qq",
+            "-o",
+            str(trace),
+            "-e",
+            f"trace={call}",
+            "-e",
+            inject,
+            *paths,
+            *command,
+        ]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     injected = bool(call) and "(INJECTED)" in trace.read_text(errors="replace")
@@ -160,6 +173,9 @@ def check(root: Path, ran: Ran) -> None:
             assert any(entry.type == "revoked" and entry.body["digest"] == detail for entry in entries.values())
     assert [one for one in audit.verify(state) if one.what != "queue"] == []
     found = release_audit.examine(state, world.ledger, Auditor(load_keyring(state)))
+    if not any(line.startswith("verdict") for line in ran.acknowledged):
+        # This work stores the bundle before its verdict is on record: what then stands without one is told.
+        found = [one for one in found if one.what != "store"]
     assert found == [], found
     world.close()
     again = run(root, "s-again")

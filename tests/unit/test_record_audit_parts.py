@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -34,10 +35,10 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(audit, "ROWS", 2)
 
 
-@pytest.fixture
-def state(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Thirteen verdicts, two releases and checkpoints here and there."""
-    here = tmp_path / "state"
+    here = tmp_path_factory.mktemp("made") / "state"
     here.mkdir()
     keyring = create_keys(here)
     signer = load_signer(here, "ledger")
@@ -55,6 +56,12 @@ def state(tmp_path: Path) -> Path:
             ledger.append("activated", at)
             checkpoint.write(here, ledger, signer, keyring)
     return here
+
+
+@pytest.fixture
+def state(made: Path, tmp_path: Path) -> Path:
+    """A copy of it, to be changed."""
+    return Path(shutil.copytree(made, tmp_path / "state"))
 
 
 def edit(state: Path, statement: str) -> None:
@@ -236,3 +243,17 @@ def test_releases_made_in_the_audit_are_those_a_daemon_makes(tmp_path: Path) -> 
             rows = connection.exec_driver_sql("SELECT number, state FROM releases WHERE channel = 'canary'").all()
             assert [tuple(row) for row in rows] == [(1, "superseded"), (2, "superseded"), (3, "active")]
             assert connection.exec_driver_sql("SELECT reason FROM revocations").scalar() == "first"
+
+
+@pytest.mark.parametrize("number", [13, 16], ids=["within a part", "at the beginning of one"])
+def test_a_clock_that_was_set_back_is_found_with_its_entry(tmp_path: Path, number: int) -> None:
+    state = tmp_path / "state"
+    state.mkdir()
+    create_keys(state)
+    with Ledger.open(state, clock=lambda: AT) as ledger:
+        for _ in range(number - 1):
+            ledger.append("note", {})
+    for at, found in (("2026-11-29T11:56:30Z", []), ("2026-11-28T11:57:00Z", [("entry", f"entry {number + 1}")])):
+        with Ledger.open(state, clock=lambda at=at: at) as ledger:  # type: ignore[misc]
+            ledger.append("note", {})
+        assert places(audit.examine(state, workers=0)) == found

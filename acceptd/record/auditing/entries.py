@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
@@ -12,11 +13,14 @@ from acceptd.record.attest import statement_differences, unverified, verify_stat
 from acceptd.record.auditing import projected
 from acceptd.record.auditing.report import Report
 from acceptd.record.auditing.rules import InPart
-from acceptd.record.entry import Entry, check_body, decode, unique_key
+from acceptd.record.entry import Entry, check_body, decode, moment_of, unique_key, valid_time
 from acceptd.record.succession import History
 
 LEVEL: Final = 12
 """Entries are gone through in subtrees of this height."""
+
+CLOCK_SECONDS: Final = 60
+"""A clock that is stepped back by so little was corrected, not set."""
 
 _ENTRIES: Final = (
     "SELECT seq, type, submission, unique_key, leaf, leaf_hash, recorded_at FROM entries "
@@ -50,13 +54,13 @@ def check_entries(
 
     ``hashes`` are those of the perfect subtrees of the ``size`` leaves that stand before a gap, ``marks`` the
     same at each wanted size (in hex), ``releases`` the entries that releases follow from, ``verdicts`` and
-    ``findings`` the projected rows that belong to these entries, ``rules_named`` and ``rules_used`` what
-    :mod:`acceptd.record.auditing.rules` holds against each other.
+    ``findings`` the projected rows that belong to these entries, ``first`` and ``last`` when they were recorded,
+    ``rules_named`` and ``rules_used`` what :mod:`acceptd.record.auditing.rules` holds against each other.
     """
     leaves: list[bytes] = []
     whole = True
     rules = InPart()
-    came: dict[str, Any] = {"verdicts": 0, "findings": 0, "releases": []}
+    came: dict[str, Any] = {"verdicts": 0, "findings": 0, "releases": [], "first": "", "last": ""}
     for values in raw.execute(_ENTRIES, (first, end)):
         row = Stored._make(values)
         if whole and row.seq != first + len(leaves):
@@ -70,6 +74,9 @@ def check_entries(
         if entry is not None:
             rules.look(entry)
             _follow(raw, entry, came, report)
+            if came["last"]:
+                check_clock(came["last"], entry.seq, entry.at, report)
+            came["first"], came["last"] = came["first"] or entry.at, entry.at
     if whole and first + len(leaves) < end:
         report.add("entry", f"entry {first + len(leaves)}", "is missing")
         whole = False
@@ -100,6 +107,15 @@ def _follow(raw: sqlite3.Connection, entry: Entry, came: dict[str, Any], report:
             report.add("evidence", str(bound), f"is missing, and entry {entry.seq} rests on it")
     elif entry.type in projected.EVENTS:
         came["releases"].append(projected.event(entry))
+
+
+def check_clock(before: str, seq: int, at: str, report: Report) -> None:
+    """Report an entry recorded before the one it follows, by more than a running clock is corrected."""
+    if at < before:
+        with contextlib.suppress(LedgerError):
+            seconds = moment_of(valid_time(before)) - moment_of(valid_time(at))
+            if seconds > CLOCK_SECONDS:
+                report.add("entry", f"entry {seq}", f"is of {at}, the one before it of {before}: a clock set back")
 
 
 def check_entry(

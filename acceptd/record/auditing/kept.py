@@ -15,8 +15,9 @@ _AFTERWARDS: Final = frozenset({"drop", "release", "promotion_trouble"})
 """What a report gains after its verdict."""
 
 _QUEUE: Final = (
-    "SELECT q.id, q.state, q.data, q.bundle_digest, q.team, q.model, v.verdict, v.bundle_digest, v.team, v.model, "
-    "e.leaf FROM submissions q LEFT JOIN verdicts v ON v.submission = q.id LEFT JOIN entries e ON e.seq = v.seq "
+    "SELECT q.id, q.state, q.data, q.uid, q.bundle_digest, q.team, q.model, "
+    "v.verdict, v.bundle_digest, v.team, v.model, e.leaf FROM submissions q "
+    "LEFT JOIN verdicts v ON v.submission = q.id LEFT JOIN entries e ON e.seq = v.seq "
     "WHERE q.rowid >= ? AND q.rowid < ? ORDER BY q.rowid"
 )
 
@@ -25,6 +26,7 @@ class _Queued(NamedTuple):
     id: str
     state: str
     data: str
+    uid: int | None
     bundle_digest: str | None
     team: str
     model: str | None
@@ -53,17 +55,19 @@ def check_queue(raw: sqlite3.Connection, first: int, end: int, report: Report) -
             report.add("queue", where, f"fields that cannot be read: {error}")
             continue
         if row.leaf is not None and isinstance(data, dict):
-            _kept(row.leaf, data, where, report)
+            _kept(row, data, where, report)
 
 
-def _kept(leaf: bytes, data: dict[str, Any], where: str, found: Report) -> None:
+def _kept(row: _Queued, data: dict[str, Any], where: str, found: Report) -> None:
     """What a promotion or a report takes from the queue must be what was judged."""
     try:
-        body = decode(leaf, b"").body
+        body = decode(row.leaf or b"", b"").body
     except LedgerError:
         return  # the entries' own check says it
     if data.get("verdict") not in {None, body.get("verdict")}:
         found.add("queue", where, f"holds the verdict {data['verdict']!r:.80}, its entry another")
+    if body.get("uid", row.uid) != row.uid:
+        found.add("queue", where, f"was dropped by uid {row.uid!r:.80}, its verdict says {body['uid']!r:.80}")
     sealed, report = data.get("sealed"), data.get("document")
     if isinstance(sealed, dict) and sealed.get("digest") != body.get("bundle_digest"):
         found.add("queue", where, "holds the inventory of another bundle than was judged")

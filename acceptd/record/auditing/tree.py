@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from acceptd.errors import LedgerError, LoaderError
 from acceptd.record import checkpoint, merkle
+from acceptd.record.auditing.entries import check_clock
 from acceptd.record.auditing.parts import Part
 from acceptd.record.auditing.report import Kept, Report
 from acceptd.record.auditing.source import count
@@ -61,6 +62,7 @@ class Tree:
         self.whole = True
         """No gap so far, and every part could be read."""
         self._readable = True
+        self._last = ""
         self._claims = sorted(claims)
         self._report = report
 
@@ -73,6 +75,10 @@ class Tree:
         """Join what the entries of one part came to."""
         if "error" in came:
             self.whole = self._readable = False
+        else:
+            if self._last and came["first"]:
+                check_clock(self._last, part.first, came["first"], self._report)
+            self._last = came["last"] or self._last
         if not self.whole:
             return
         for claim in self._claims:
