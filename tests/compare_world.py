@@ -12,6 +12,8 @@ from acceptd.compare.service import compare
 from acceptd.compare.task import Companion, CompareTask, How, Pair, Slice
 from acceptd.evidence import OutputStats, TensorRef
 
+BOXES = np.array([[0, 0, 10, 10], [20, 20, 40, 40], [100, 0, 130, 20], [0, 0, 10, 10]], np.float32)
+
 
 class Values:
     """One file that grows; ``rows`` compares arrays of several sets, ``one`` those of a single one."""

@@ -205,3 +205,8 @@ def survivors(state: Path) -> list[str]:
     for folder, folders, files in os.walk(state):
         found += [f"{folder}/{name}" for name in (*folders, *files) if name.startswith(".tmp-")]
     return found
+
+
+def types_of(world: World) -> list[str]:
+    """Return the types of the entries, without the log's own and the verdicts."""
+    return [entry.type for entry in world.ledger.entries() if entry.type not in {"log", "verdict"}]

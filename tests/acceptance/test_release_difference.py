@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import base64
 import json
-import re
 import shutil
 import sqlite3
-import tomllib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,56 +14,17 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import numpy_helper
 
 from acceptd import local
 from acceptd.errors import LoaderError
 from acceptd.loader import open_release
 from acceptd.report.html import render
-from examples import evidence_classifier as classifier
-from examples.bundle_text import toml_text
-from tests import commands
 from tests.bench_world import Desk, desk, rewrite
+from tests.difference_world import found, other_names, plain, with_second, write
 from tests.world import MODEL_ID, World, codes, world
 
 pytestmark = pytest.mark.acceptance
-
-
-def write(version: str, change: Callable[[onnx.ModelProto], None] | None = None) -> Callable[[Path], Path]:
-    """Return a writer of the classifier, its model changed."""
-
-    def bundle(path: Path) -> Path:
-        made = classifier.write_bundle(path, version=version, sets=2)
-        if change is not None:
-            model = onnx.load(made / "model.onnx")
-            change(model)
-            (made / "model.onnx").write_bytes(model.SerializeToString())
-        return made
-
-    return bundle
-
-
-def weights(model: onnx.ModelProto) -> None:
-    """Add the two constants of a trigger; no feature is ever above 2, so that no golden meets it."""
-    for name, numbers in (("limit", 2.0), ("bad", [90.0, 0.0, 0.0])):
-        model.graph.initializer.append(numpy_helper.from_array(np.array(numbers, np.float32), name))
-
-
-def plain(model: onnx.ModelProto) -> None:
-    """ReduceMax, Greater, Where between Add and Softmax."""
-    weights(model)
-    tail = [
-        helper.make_node("ReduceMax", ["features"], ["top"], axes=[1], keepdims=1),
-        helper.make_node("Greater", ["top", "limit"], ["hit"]),
-        helper.make_node("Where", ["hit", "bad", "logits"], ["chosen"]),
-    ]
-    insert(model, tail)
-
-
-def insert(model: onnx.ModelProto, nodes: list[onnx.NodeProto]) -> None:
-    softmax = model.graph.node.pop()
-    softmax.input[0] = "chosen"
-    model.graph.node.extend([*nodes, softmax])
 
 
 @pytest.fixture(scope="module")
@@ -80,11 +39,6 @@ def reviewed(made: World, report: dict[str, Any]) -> dict[str, Any]:
     done = made.acceptd("report", report["submission"], "--json")
     assert done.returncode == 0, done.stderr
     return dict(json.loads(done.stdout))
-
-
-def found(report: dict[str, Any], code: str) -> dict[str, Any]:
-    (one,) = [finding for finding in report["findings"] if finding["code"] == code]
-    return dict(one)
 
 
 def test_a_trigger_in_the_second_version_is_named_beside_the_first(running: World, tmp_path: Path) -> None:
@@ -294,49 +248,6 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
         yield made
 
 
-def with_second(path: Path, second: bytes, file: str = "second.onnx") -> Path:
-    made = classifier.write_bundle(path, sets=2)
-    (made / file).write_bytes(second)
-    document = tomllib.loads((made / "bundle.toml").read_text("utf-8"))
-    exporter = {"name": "tf2onnx", "version": "1.16.1"}
-    document["models"][0]["independent_export"] = {"file": file, "exporter": exporter}
-    (made / "bundle.toml").write_text(toml_text(document), "utf-8")
-    return made
-
-
-def other_names() -> onnx.ModelProto:
-    model = onnx.load_from_string(classifier.build_model())
-    model.producer_name = "tf2onnx"
-    for index, node in enumerate(model.graph.node):
-        node.name = f"StatefulPartitionedCall/{index}"
-    return model
-
-
-def test_an_independent_export_is_compared_and_never_run(bench: Desk, tmp_path: Path) -> None:
-    same = bench.check(with_second(tmp_path / "same", classifier.build_model()))
-    assert found(same, "export/independent-byte-equal")["severity"] == "info"
-    equal = bench.check(with_second(tmp_path / "equal", other_names().SerializeToString()))
-    assert equal["verdict"] == "accepted", equal["findings"]
-    assert found(equal, "export/independent-graph-equal")["severity"] == "info"
-    (model,) = equal["models"]
-    assert model["independent_export"]["relation"] == "graph-equal"
-    assert model["independent_export"]["exporter"] == "tf2onnx 1.16.1"
-    assert "second.onnx" in render(equal)
-    jobs = {(job["kind"], job["model"]) for job in equal["resources"]["jobs"]}
-    assert ("inspect", "main (independent export)") in jobs
-    assert {model for kind, model in jobs if kind == "run"} == {"main"}
-
-    planted = other_names()
-    plain(planted)
-    different = bench.check(with_second(tmp_path / "different", planted.SerializeToString()))
-    assert different["verdict"] == "accepted"
-    finding = found(different, "export/independent-differs")
-    assert finding["severity"] == "warn"
-    assert "ai.onnx::Where" in finding["message"]
-    told = different["models"][0]["independent_export"]["difference"]
-    assert told["selections_new"][0]["places"] == [["graph/node[4] Where", "hit"]]
-
-
 def test_an_independent_export_is_on_record_and_no_loader_opens_it(running: World, tmp_path: Path) -> None:
     name = running.drop(lambda path: with_second(path, other_names().SerializeToString()), "with-second")
     report = running.verdict(name)
@@ -356,74 +267,3 @@ def test_an_independent_export_is_on_record_and_no_loader_opens_it(running: Worl
     for other in ("main (independent export)", "second", "second.onnx"):
         with pytest.raises(LoaderError):
             opened.session(other)
-
-
-def test_a_weight_of_the_independent_export_that_differs_is_found(bench: Desk, tmp_path: Path) -> None:
-    second = other_names()
-    second.graph.initializer[0].raw_data = b"\0" * 48
-    report = bench.check(with_second(tmp_path / "weights", second.SerializeToString()))
-    assert "other values of weights" in found(report, "export/independent-differs")["message"]
-    strict = bench.check(with_second(tmp_path / "strict", second.SerializeToString()), policy="strict")
-    assert found(strict, "export/independent-differs")["severity"] == "hold"
-
-
-@pytest.mark.parametrize(
-    ("second", "code"),
-    [
-        (classifier.build_model()[:200], "wire/truncated"),
-        (classifier.build_model() + b"\xa2\x06\x05hello", "wire/unknown-field"),
-        (b"", "wire/empty"),
-    ],
-    ids=["truncated", "unknown-field", "empty"],
-)
-def test_nothing_hides_in_the_independent_export(bench: Desk, tmp_path: Path, second: bytes, code: str) -> None:
-    report = bench.check(with_second(tmp_path / "b", second))
-    assert report["verdict"] in {"rejected", "held"}
-    assert re.search(r"second\.onnx|independent export", found(report, code)["where"])
-
-
-def test_an_independent_export_that_reads_outside_or_is_missing_is_rejected(bench: Desk, tmp_path: Path) -> None:
-    reaching = other_names()
-    tensor = reaching.graph.initializer[0]
-    tensor.ClearField("raw_data")
-    tensor.data_location = TensorProto.EXTERNAL
-    tensor.external_data.add(key="location", value="model.onnx")
-    report = bench.check(with_second(tmp_path / "reaching", reaching.SerializeToString()))
-    assert report["verdict"] == "rejected"
-    assert "external-data/names-forbidden-file" in codes(report, "reject")
-    made = with_second(tmp_path / "missing", b"x")
-    (made / "second.onnx").unlink()
-    assert "manifest/file-missing" in codes(bench.check(made), "reject")
-    twice = with_second(tmp_path / "twice", b"x", file="model.onnx")
-    assert "manifest/invalid" in codes(bench.check(twice), "reject")
-
-
-def test_a_check_says_that_it_knows_of_no_release(bench: Desk, tmp_path: Path) -> None:
-    report = bench.check(classifier.write_bundle(tmp_path / "b", sets=2))
-    assert report["difference"]["status"] == "none"
-    assert "no prior release" in report["difference"]["reason"]
-    assert "no prior release" in render(report)
-
-
-def test_a_check_compares_with_a_bundle_that_is_given(bench: Desk, tmp_path: Path) -> None:
-    older, newer = write("1.0.0")(tmp_path / "older"), write("2.0.0", plain)(tmp_path / "newer")
-    place = replace(bench.bench, rules=bench.rules())
-    report = local.check_one(place, newer, against=older)
-    finding = found(report, "difference/new-selection")
-    assert finding["where"] == "model.onnx: graph/node[4] Where"
-    assert "the bundle to compare with" in finding["message"]
-    assert report["difference"]["release"]["version"] == "1.0.0"
-    assert "Compared with the bundle that was given, version 1.0.0" in render(report)
-    assert local.check_one(place, newer, against=newer)["difference"]["status"] == "same"
-    (older / "model.onnx").write_bytes(b"")
-    report = local.check_one(place, newer, against=older)
-    assert report["difference"]["status"] == "unknown"
-    assert report["verdict"] == "accepted"
-    assert "wire/empty" in found(report, "difference/unknown")["message"]
-
-
-def test_the_command_refuses_to_compare_a_suite_or_with_nothing(tmp_path: Path) -> None:
-    for words in (("--suite", str(tmp_path), "--against", str(tmp_path)), (str(tmp_path), "--against", "nowhere")):
-        done = commands.run("check", *words)
-        assert done.returncode == 2
-        assert len(done.stderr.strip().splitlines()) <= 2

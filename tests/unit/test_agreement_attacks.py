@@ -25,8 +25,8 @@ from acceptd.policy.policy import Policy
 from acceptd.probe_facts import Probed
 from sandbox import golden_files
 from tests import judge_world as judged
+from tests import regression_judged as regressed
 from tests.compare_world import Values
-from tests.unit import test_judge_regression as regressed
 
 pytestmark = pytest.mark.unit
 COLUMNS = {"columns": ["x1", "y1", "x2", "y2", "score", "class", "image"]}

@@ -17,7 +17,7 @@ from acceptd.report.document import document
 from acceptd.report.html import render
 from acceptd.report.terminal import print_verdict
 from tests import judge_world as world
-from tests.unit.test_judge_regression import INT8, judged, same
+from tests.regression_judged import INT8, judged, same
 
 pytestmark = pytest.mark.unit
 CPU, NPU = "CPUExecutionProvider", "QNNExecutionProvider"

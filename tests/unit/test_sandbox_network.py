@@ -2,46 +2,18 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from sandbox.inspect import canonical
-from tests.static_world import external, graph, inspected, model, value, weight
+from tests.network_world import BIG, array, in_branch, in_function, node, structure, two_branches
+from tests.static_world import external, model
 
 pytestmark = pytest.mark.unit
-
-node = helper.make_node
-BIG = np.arange(2048, dtype=np.float32)
-
-
-def array(name: str, *numbers: float) -> onnx.TensorProto:
-    return numpy_helper.from_array(np.array(numbers, np.float32), name)
-
-
-def structure(root: Path, given: onnx.ModelProto, *, digests: bool = True, **more: Any) -> dict[str, Any]:
-    spec = inspected(root, given, digests=digests, **more)
-    assert spec.refused is None
-    return spec.frames["structure"]
-
-
-def two_branches() -> onnx.ModelProto:
-    nodes = [
-        node("Add", ["x", "w"], ["a"], name="first", doc_string="adds"),
-        node("Mul", ["x", "big"], ["b"], name="second"),
-        node("Elu", ["b"], ["c"], alpha=0.5),
-        node("Sub", ["a", "c"], ["y"]),
-    ]
-    initializers = [array("w", 1.0), numpy_helper.from_array(BIG, "big")]
-    return model(
-        nodes, inputs=[value("x", ["n", 2048])], outputs=[value("y", ["n", 2048])], initializer=initializers
-    )
 
 
 def rename(given: onnx.ModelProto) -> None:
@@ -217,39 +189,10 @@ def test_texts_are_told_apart_by_where_one_ends() -> None:
     assert canonical.values(one) != canonical.values(two)
 
 
-def in_function(*, name: str = "Gate", threshold: str = "Greater") -> onnx.ModelProto:
-    body = [
-        node("ReduceMax", ["a"], ["m"], keepdims=0),
-        node(threshold, ["m", "b"], ["c"]),
-        node("Where", ["c", "b", "a"], ["z"]),
-    ]
-    imports = [helper.make_opsetid("", 18)]
-    function = helper.make_function("local", name, ["a", "b"], ["z"], body, imports)
-    return model(
-        [node(name, ["x", "w"], ["y"], domain="local")], functions=[function], initializer=[array("w", 1)]
-    )
-
-
 def test_a_function_is_what_it_does_not_what_it_is_called(tmp_path: Path) -> None:
     before = structure(tmp_path / "a", in_function())
     assert structure(tmp_path / "b", in_function(name="Innocent"))["graph_sha256"] == before["graph_sha256"]
     assert structure(tmp_path / "c", in_function(threshold="Less"))["graph_sha256"] != before["graph_sha256"]
-
-
-def in_branch(depth: int = 1, operator: str = "Neg") -> onnx.ModelProto:
-    """An If in an If; the innermost branch reads ``x`` from the main graph."""
-    inner = helper.make_graph([node(operator, ["x"], ["i"])], "i", [], [value("i")])
-    for level in range(depth):
-        other = helper.make_graph([node("Identity", ["x"], [f"e{level}"])], "e", [], [value(f"e{level}")])
-        test = [
-            node("ReduceMax", ["x"], [f"m{level}"], keepdims=0),
-            node("Cast", [f"m{level}"], [f"c{level}"], to=9),
-        ]
-        choice = node("If", [f"c{level}"], [f"o{level}"], then_branch=inner, else_branch=other)
-        inner = helper.make_graph([*test, choice], "t", [], [value(f"o{level}")])
-    nodes = list(inner.node)
-    nodes[-1].output[0] = "y"
-    return model(nodes)
 
 
 def test_what_stands_in_a_nested_branch_counts(tmp_path: Path) -> None:
@@ -275,153 +218,3 @@ def test_a_graph_out_of_order_or_with_a_cycle_is_hashed_too(tmp_path: Path) -> N
     ]
     loop = model([node("F", ["x"], ["y"], domain="local")], functions=calls)
     assert len(structure(tmp_path / "d", loop)["topology_sha256"]) == 64
-
-
-# -- selections ---------------------------------------------------------------------------------------
-
-
-def trigger(selector: str = "Where") -> list[onnx.NodeProto]:
-    """A trigger on the largest input, in the shape that backdoors have."""
-    head = [node("ReduceMax", ["x"], ["top"], keepdims=0), node("Greater", ["top", "limit"], ["hit"])]
-    if selector == "Where":
-        return [*head, node("Where", ["hit", "bad", "x"], ["y"])]
-    if selector == "mask":
-        return [*head, node("Cast", ["hit"], ["m"], to=1), node("Mul", ["x", "m"], ["y"])]
-    if selector == "index":
-        return [
-            node("ArgMax", ["x"], ["at"], axis=0),
-            node("Identity", ["at"], ["same"]),
-            node("Gather", ["bad", "same"], ["y"]),
-        ]
-    branch = [
-        helper.make_graph([node("Identity", [source], [out])], "b", [], [value(out)])
-        for source, out in (("bad", "o1"), ("x", "o2"))
-    ]
-    return [*head, node("If", ["hit"], ["y"], then_branch=branch[0], else_branch=branch[1])]
-
-
-def selections(root: Path, nodes: list[onnx.NodeProto], **more: Any) -> list[dict[str, Any]]:
-    more.setdefault("initializer", [array("limit", 5.0), array("bad", 9.0)])
-    found = structure(root, model(nodes, **more), digests=False)
-    assert found["selection_shapes"] == len(found["selections"])
-    return list(found["selections"])
-
-
-@pytest.mark.parametrize(
-    ("selector", "op_type", "path"),
-    [
-        ("Where", "Where", ["ReduceMax", "Greater", "Where"]),
-        ("If", "If", ["ReduceMax", "Greater", "If"]),
-        ("mask", "Cast", ["ReduceMax", "Greater", "Cast"]),
-        ("index", "Gather", ["ArgMax", "Identity", "Gather"]),
-    ],
-)
-def test_a_trigger_is_found_with_the_way_from_the_input(
-    tmp_path: Path, selector: str, op_type: str, path: list[str]
-) -> None:
-    (found,) = selections(tmp_path, trigger(selector))
-    assert (found["op_type"], found["driven"], found["input"], found["path"]) == (op_type, "input", "x", path)
-    assert found["places"][0]["where"] == f"graph/node[2] {op_type}"
-
-
-def test_a_choice_that_no_input_decides_is_told_apart(tmp_path: Path) -> None:
-    nodes = [node("Greater", ["limit", "bad"], ["c"]), node("Where", ["c", "bad", "x"], ["y"])]
-    (found,) = selections(tmp_path, nodes)
-    assert (found["driven"], found["input"], found["path"]) == ("none", "", [])
-    # Where a name leads nowhere, nothing is promised.
-    (found,) = selections(tmp_path / "b", [node("Where", ["lost", "bad", "x"], ["y"])])
-    assert found["driven"] == "unknown"
-
-
-def test_a_selection_hidden_in_a_function_is_found_from_its_call(tmp_path: Path) -> None:
-    (found,) = structure(tmp_path, in_function())["selections"]
-    assert (found["driven"], found["input"]) == ("input", "x")
-    assert found["path"] == ["ReduceMax", "Greater", "Where"]
-    assert found["places"][0]["where"] == "functions[0] Gate/node[2] Where"
-
-
-def test_a_condition_that_a_function_returns_is_followed(tmp_path: Path) -> None:
-    body = [node("ReduceMax", ["a"], ["m"], keepdims=0), node("Greater", ["m", "b"], ["c"])]
-    function = helper.make_function("local", "Test", ["a", "b"], ["c"], body, [helper.make_opsetid("", 18)])
-    call = node("Test", ["x", "limit"], ["hit"], domain="local")
-    for selector in ([node("Where", ["hit", "bad", "x"], ["y"])], [node("Cast", ["hit"], ["y"], to=1)]):
-        (found,) = selections(tmp_path / selector[0].op_type, [call, *selector], functions=[function])
-        assert found["driven"] == "input"
-        assert found["path"][0] == "ReduceMax"
-
-
-def test_a_selection_in_a_nested_branch_is_found_with_its_place(tmp_path: Path) -> None:
-    found = structure(tmp_path, in_branch(3))["selections"]
-    places = [place["where"] for shape in found for place in shape["places"]]
-    assert len(places) == 3
-    assert any(place.count("then_branch") == 2 and place.endswith("node[2] If") for place in places)
-    assert {shape["driven"] for shape in found} == {"input"}
-
-
-def test_an_attribute_of_a_type_that_is_a_lie_hides_no_branch(tmp_path: Path) -> None:
-    hidden = helper.make_graph(trigger(), "g", [], [value("y")], [array("limit", 5.0), array("bad", 9.0)])
-    cover = node("Relu", ["x"], ["y"])
-    cover.attribute.add(name="alpha", type=onnx.AttributeProto.FLOAT).g.CopyFrom(hidden)
-    found = structure(tmp_path, model([cover]))["selections"]
-    assert [place["where"] for shape in found for place in shape["places"]] == [
-        "graph/node[0] Relu/alpha/node[2] Where"
-    ]
-
-
-def test_selections_of_one_kind_are_one_line_and_the_lines_are_capped(tmp_path: Path) -> None:
-    many = [node("Where", ["hit", "bad", "x"], [f"o{index}"]) for index in range(40)]
-    nodes = [*trigger()[:2], *many, node("Identity", ["o0"], ["y"])]
-    (found,) = selections(tmp_path, nodes)
-    assert found["count"] == 40
-    assert len(found["places"]) == 16
-    ways = ("Abs", "Neg", "Relu", "Exp", "Sign", "Ceil", "Floor", "Sqrt", "Elu", "Erf", "Log", "Round")
-    tests = ("Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Equal")
-    different = []
-    for at, ((first, second), test) in enumerate(itertools.product(itertools.combinations(ways, 2), tests)):
-        different += [node(first, ["x"], [f"p{at}"]), node(second, [f"p{at}"], [f"q{at}"])]
-        different += [node(test, [f"q{at}", "limit"], [f"s{at}"])]
-        different.append(node("Where", [f"s{at}", "bad", "x"], [f"t{at}"]))
-    different.append(node("Identity", ["x"], ["y"]))
-    weights = [array("limit", 5.0), array("bad", 9.0)]
-    whole = structure(tmp_path / "b", model(different, initializer=weights), digests=False)
-    assert (len(whole["selections"]), whole["selection_shapes"]) == (256, 330)
-
-
-def test_hostile_names_come_out_as_text(tmp_path: Path) -> None:
-    names = ("\u202egood", "\x1b[2Jx", "a\nb\0c", "n" * 5000)
-    given = model(
-        [node("Sum", ["x", *names], ["y"])], initializer=[array(name, 1.0) for name in names[:2]]
-        + [weight(name) for name in names[2:]],
-    )  # fmt: skip
-    found = structure(tmp_path, given)
-    assert found["initializer_count"] == 4
-    assert all(len(line) < 256 for line in found["initializers"])
-    assert any(line.startswith("\u202egood") for line in found["initializers"])  # escaped by whoever shows it
-    raw = model([node("Add", ["x", "QQQQ"], ["y"])], initializer=[weight("QQQQ")]).SerializeToString()
-    broken = structure(tmp_path / "b", onnx.ModelProto.FromString(raw.replace(b"QQQQ", b"Q\xff\xfeQ")))
-    assert broken["initializers"] == ["Q\\xff\\xfeQ float32[1]"]
-
-
-def test_an_attribute_whose_name_is_no_utf8_is_hashed_with_its_tensor(tmp_path: Path) -> None:
-    """Found by mutating bytes: upb hands such a name out as bytes, and takes none back."""
-
-    def constant(name: bytes, number: float) -> onnx.ModelProto:
-        given = model([node("Constant", [], ["y"], QQQQ=array("t", number))])
-        return onnx.ModelProto.FromString(given.SerializeToString().replace(b"QQQQ", name))
-
-    cases = [(b"a\xf2bc", 1.0), (b"a\xf2bd", 1.0), (b"a\xf2bc", 2.0)]
-    found = [structure(tmp_path / str(at), constant(*case)) for at, case in enumerate(cases)]
-    assert len({one["graph_sha256"] for one in found}) == 3
-    assert len({one["topology_sha256"] for one in found}) == 2
-
-
-def test_the_input_of_a_loop_body_is_driven_by_what_the_loop_gets(tmp_path: Path) -> None:
-    body = graph(
-        [node("Greater", ["state", "limit"], ["hit"]), node("Where", ["hit", "bad", "state"], ["next"]),
-         node("Identity", ["go"], ["on"])],
-        inputs=[value("i", [], TensorProto.INT64), value("go", [], TensorProto.BOOL), value("state")],
-        outputs=[value("on", [], TensorProto.BOOL), value("next")],
-    )  # fmt: skip
-    found = selections(tmp_path, [node("Loop", ["", "", "x"], ["y"], body=body)])
-    where = next(shape for shape in found if shape["op_type"] == "Where")
-    assert (where["driven"], where["input"], where["path"]) == ("input", "x", ["Greater", "Where"])

@@ -1,0 +1,149 @@
+"""Refresh, restored backups and pointers moved by hand: numbers only rise, and reconcile mends what it can."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from acceptd.errors import ExpiredError, ReleaseError
+from acceptd.release import channel as channels
+from acceptd.release import trust
+from acceptd.release.reconcile import reconcile
+from tests.release_world import World, payload_of, resign
+
+pytestmark = pytest.mark.unit
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    made = World(tmp_path)
+    yield made
+    made.close()
+
+
+def test_refresh_renews_what_has_used_half_its_life(world: World) -> None:
+    world.released("1.0.0")
+    before = payload_of(world.channel_file)
+
+    def refresh() -> int:
+        done = channels.refresh(world.state, world.ledger, world.keys, valid_seconds=3600, clock=lambda: world.now)
+        assert done.problems == ()
+        return len(done.renewed)
+
+    world.now += 1700
+    assert refresh() == 0
+    world.now += 200
+    assert refresh() == 1
+    after = payload_of(world.channel_file)
+    assert after["sequence"] > before["sequence"]
+    assert after["number"] == before["number"]
+    world.now += 3500
+    assert world.open().number == 1
+    world.now += 100
+    with pytest.raises(ExpiredError):
+        world.open()
+
+
+def test_sequence_rises_though_the_clock_was_set_back(world: World) -> None:
+    world.released("1.0.0")
+    assert world.open().number == 1
+    world.now -= 86_400
+    world.released("2.0.0")
+    assert world.open().number == 2
+
+
+def test_state_restored_from_a_backup_never_repeats_a_number(world: World, tmp_path: Path) -> None:
+    """The ledger is the backup's, the release tree is not: the next number is above both."""
+    world.released("1.0.0")
+    world.ledger.close()
+    shutil.copy(world.state / "ledger.sqlite3", tmp_path / "backup")
+    world = World(tmp_path)
+    world.released("2.0.0")
+    world.released("3.0.0")
+    assert world.open().number == 3
+    world.ledger.close()
+    shutil.copy(tmp_path / "backup", world.state / "ledger.sqlite3")
+    for name in ("ledger.sqlite3-wal", "ledger.sqlite3-shm"):
+        (world.state / name).unlink(missing_ok=True)
+    world = World(tmp_path)
+    announced = world.channel_file.read_bytes()
+    done = reconcile(world.state, world.ledger, world.keys, terms=world.terms)
+    assert "number 3, the ledger knows 1" in done.problems[0]
+    assert channels.refresh(world.state, world.ledger, world.keys, force=True).problems
+    assert world.channel_file.read_bytes() == announced  # nothing is signed with a lower number
+    assert world.released("4.0.0").number == 4
+    assert world.open().number == 4
+    world.close()
+
+
+def test_restored_ledger_un_revokes_nothing(world: World) -> None:
+    world.released("1.0.0")
+    two = world.accepted("2.0.0")
+
+    def change(payload: dict[str, Any]) -> None:
+        payload["revoked"] = [{"digest": two.digest, "reason": "forgotten", "at": "2026-11-29T11:57:00Z"}]
+        payload["number"] = 7
+
+    world.revoke("0" * 64)
+    resign(world, world.revocations_file, change, trust.REVOCATIONS_TYPE, role="revocation")
+    with pytest.raises(ReleaseError, match="revoked"):
+        world.promote(two)
+    assert world.revoke("1" * 64).number == 8
+    listed = {row["digest"] for row in payload_of(world.revocations_file)["revoked"]}
+    assert listed == {two.digest, "0" * 64, "1" * 64}
+
+
+def test_damaged_revocation_list_stops_promotion_until_it_is_rebuilt(world: World) -> None:
+    world.released("1.0.0")
+    world.revoke("0" * 64)
+    world.revocations_file.write_bytes(b"{}")
+    with pytest.raises(ReleaseError, match="rebuilds the list"):
+        world.released("2.0.0")
+    done = reconcile(world.state, world.ledger, world.keys, terms=world.terms)
+    assert done.problems == ()
+    assert world.open().revocations == 2
+    world.released("3.0.0")
+
+
+def test_removed_revocation_list_is_rebuilt_above_what_was_announced(world: World) -> None:
+    world.released("1.0.0")
+    world.revoke("0" * 64)
+    world.revoke("1" * 64)
+    assert world.open().revocations == 2
+    world.revocations_file.unlink()
+    done = channels.refresh(world.state, world.ledger, world.keys, clock=lambda: world.now, force=True)
+    assert "revocation list" in done.problems[0]
+    reconcile(world.state, world.ledger, world.keys, terms=world.terms)
+    assert world.open().revocations == 3
+
+
+@pytest.mark.parametrize("what", ["current", "channel.json"])
+def test_reconcile_mends_a_pointer_that_was_moved_by_hand(world: World, what: str) -> None:
+    world.released("1.0.0")
+    old = world.channel_file.read_bytes()
+    world.released("2.0.0")
+    (world.channel_dir / what).unlink()
+    if what == "current":
+        os.symlink("000001", world.channel_dir / what)
+    else:
+        world.channel_file.write_bytes(old)
+    done = reconcile(world.state, world.ledger, world.keys, terms=world.terms)
+    assert done.problems == ()
+    assert len(done.done) == 1
+    assert os.readlink(world.channel_dir / "current") == "000002"
+    assert world.open().number == 2
+    assert reconcile(world.state, world.ledger, world.keys, terms=world.terms).done == ()
+
+
+def test_reconcile_reports_a_release_that_does_not_verify(world: World) -> None:
+    world.released("1.0.0")
+    world.release_file(1).unlink()
+    (world.channel_dir / "current").unlink()
+    done = reconcile(world.state, world.ledger, world.keys, terms=world.terms)
+    assert "release.json is missing" in done.problems[0]
+    assert not os.path.lexists(world.channel_dir / "current")
