@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from pydantic import ValidationError
 from typer.testing import CliRunner
 
@@ -176,6 +178,16 @@ def test_whatever_the_file_holds_the_job_says_a_problem(data: bytes) -> None:
     assert set(frame) == {"problem"}
     assert SignatureFacts.model_validate(frame).layout is None
     assert frame["problem"].isprintable()
+
+
+@given(st.integers(0, 1 << 30), st.binary(max_size=3), st.integers(0, 3))
+@settings(max_examples=60, deadline=None)
+def test_no_mutation_of_a_signature_breaks_the_parser(at: int, put: bytes, cut: int) -> None:
+    whole = (VENDOR / "p256.sig").read_bytes()
+    at %= len(whole)
+    facts = SignatureFacts.model_validate(parse(whole[:at] + put + whole[at + cut :]))
+    found = signer(facts, sealed(FILES), [trusted("p256")])
+    assert found is None or facts == recorded("p256")
 
 
 def test_a_statement_that_hides_a_second_key_is_not_written_again() -> None:
