@@ -12,12 +12,13 @@ from acceptd.cli.common import StateOption, chosen_state, console
 from acceptd.config import require_state
 from acceptd.errors import UsageError
 from acceptd.policy.names import valid_model_id, valid_name
-from acceptd.record.keys import load_keyring
+from acceptd.record.keystore import own_history
 from acceptd.record.log import Ledger
 from acceptd.release import channel as channels
 from acceptd.release import model_signature, store
 from acceptd.release.book import read_book
 from acceptd.release.signers import Auditor
+from acceptd.report.escape import line
 
 
 def sign(
@@ -35,10 +36,14 @@ def sign(
     private = model_signature.load_key(key)
     paths = require_state(chosen_state(state))
     with Ledger.open(paths.state, create=False) as ledger:
-        row = read_book(ledger).current(model, channel)
+        book = read_book(ledger)
+        auditor = Auditor.of(own_history(paths.state, ledger))
+    row = book.current(model, channel)
     if row is None:
         raise UsageError(f"{model} has no release on {channel}", remedy="acceptd release list shows what there is")
-    facts = channels.verified_release(paths.state, Auditor(load_keyring(paths.state)), row, row.release_digest)
+    if row.digest in book.revoked:
+        raise UsageError(f"{row.digest} is revoked", remedy="promote or roll back to another bundle first")
+    facts = channels.verified_release(paths.state, auditor, row, row.release_digest)
     store.verify(paths.state, row.digest)
     data = model_signature.sign(model, [(file.path, file.sha256) for file in facts.files], private)
     try:
@@ -47,6 +52,5 @@ def sign(
             file.write(data)
     except OSError as error:
         raise UsageError(f"{output}: {error.strerror}", remedy="name a file that does not exist") from error
-    console().print(
-        f"signed {row.digest} (release {row.number} of {model} on {channel}): {output}", soft_wrap=True
-    )
+    said = f"signed {row.digest} (release {row.number} of {model} on {channel}): {line(output, 400)}"
+    console().print(said, markup=False, soft_wrap=True)

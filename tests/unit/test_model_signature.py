@@ -325,4 +325,8 @@ def test_the_promoted_bundle_is_signed_by_a_key_of_its_own(
     own = SignerTable(name="own", key=pem(private))
     assert signer(SignatureFacts.model_validate(told(output)), sealed(rows), [own]) == own
     assert CliRunner().invoke(app, words).exit_code != 0  # never over another file
+    output.unlink()
+    here.revoke(made.bundle_digest)
+    assert "revoked" in str(CliRunner().invoke(app, words).exception)
+    assert not output.exists()
     here.close()
