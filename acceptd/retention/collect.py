@@ -97,8 +97,11 @@ def _bundle(look: Look, table: RetentionTable, planned: Decided, done: Collected
         if thing.model:
             stack.enter_context(model_lock(look.state, thing.model))
         again = look.thing(thing.folder, thing.name)
-        if again is None or not (one := decide(again, table, look.now)).goes or again.model != thing.model:
-            done.kept.append(planned if again is None else decide(again, table, look.now))
+        if again is None:
+            return  # gone, or in use again
+        one = decide(again, table, look.now)
+        if not one.goes or again.model != thing.model:  # of another model the lock is not held
+            done.kept.append(one)
             return
         _enter(look.ledger, [one])
         failpoint("retention.bundle.entered")

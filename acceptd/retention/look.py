@@ -72,6 +72,8 @@ class Look:
 
     def thing(self, folder: str, name: str) -> Thing | None:
         """Return what lies there as it stands now; None where it is gone, or in use."""
+        if not os.path.lexists(self.state / folder / name):
+            return None
         if folder == "store/sha256":
             return self._stored(name) if _SHA256.fullmatch(name) else None
         return self._submission(folder, name) if folder in {"quarantine", "sealed"} else self._file(folder, name)

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 from structlog.testing import capture_logs
@@ -203,6 +203,21 @@ def test_a_bundle_is_looked_at_again_once_nobody_promotes(world: Kept, lock: str
         thread.join(60)
     monkey.undo()
     assert found == []
+    assert list(world.ledger.entries(kind="removed")) == []
+
+
+def test_what_was_promoted_or_removed_meanwhile_gets_no_entry(
+    world: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, made = world.held("s-1"), [world.released(f"1.{number}.0").bundle_digest for number in range(3)]
+
+    def meanwhile(*args: Any, **more: Any) -> Any:
+        for folder, name in ((place.parent, "s-1"), (world.state / "store" / "sha256", made[0])):
+            files.remove_tree(folder, name)
+        return store_lock(*args, **more)
+
+    monkeypatch.setattr(collecting, "store_lock", meanwhile)
+    assert world.gone(11) == []
     assert list(world.ledger.entries(kind="removed")) == []
 
 
