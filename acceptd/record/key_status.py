@@ -29,7 +29,7 @@ class KeyRow:
     standing: str
     """``in use``, ``given up`` or ``compromised``."""
     place: str
-    """Of the private key that is in use: a file, a command, or ``not here``."""
+    """Of the private key that is in use: a file, ``behind`` a command, or ``not here``."""
     since: int
     """The first entry that it may have signed."""
     since_at: str
@@ -78,7 +78,7 @@ def _place(state: Path, role: str) -> str:
     if has_file(state, role):
         return f"{DIRECTORY}/{role}.pem"
     command = command_of(state, role)
-    return f"command {command[0]}" if command else "not here"
+    return f"behind {command[0]}" if command else "not here"
 
 
 def _problem(state: Path, history: History, role: str) -> str:
@@ -110,6 +110,6 @@ def examine(state: Path, ledger: Ledger, now: float) -> dict[str, str]:
             told["keys"] = f"{len(mine)} {role} keys are in use; one is meant"
         for row in mine:
             days = max(0, int((now - moment_of(row.since_at)) / _DAY))
-            words = f"{row.key_id[:16]} in {row.place}, {days} days old"
+            words = f"{row.key_id[:16]}, {row.place}, {days} days old"
             told[f"key {role}"] = f"{words}: {row.problem}" if row.problem else words
     return told

@@ -246,12 +246,14 @@ def _write_private(state: Path, private: Mapping[str, Ed25519PrivateKey]) -> Non
         raise StateError(f"{state / DIRECTORY}: keys cannot be written: {error.strerror}") from error
 
 
-def read_owned(path: Path, owners: Collection[int] | None, *, forbidden: int) -> bytes:
+def read_owned(
+    path: Path, owners: Collection[int] | None, *, forbidden: int, remedy: str = "keys are made by `acceptd init`"
+) -> bytes:
     """Return the bytes of a regular file, no link, of ``owners`` (None: root, us), without ``forbidden`` bits."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}", remedy="keys are made by `acceptd init`") from error
+        raise ConfigError(f"{path}: {error.strerror}", remedy=remedy) from error
     with open(fd, "rb") as file:
         _check_owned(path, os.fstat(fd), owners, forbidden, stat.S_ISREG, "regular file")
         data = file.read(_MAX_BYTES + 1)

@@ -116,7 +116,7 @@ def next_signer(state: Path, role: str) -> Signer:
 
 def read_public(path: Path, role: str) -> PublicKey:
     """Return the public key in a file: PEM (SubjectPublicKeyInfo), base64 of the 32 bytes, or the 32 bytes."""
-    data = read_owned(path, None, forbidden=0o022)
+    data = read_owned(path, None, forbidden=0o022, remedy="name the file of the public key")
     try:
         if data.startswith(b"-----BEGIN"):
             found = serialization.load_pem_public_key(data)

@@ -11,16 +11,14 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from acceptd.errors import ConfigError, UsageError
-from acceptd.record.keys import Signer
+from acceptd.record.keys import Signer, private_pem, read_owned
 from acceptd.review.decision import ROLE
 
 
 def make(path: Path) -> Signer:
     """Write a new key (PKCS8 PEM, 0600) to a file that must not exist; raise UsageError where it does."""
     private = Ed25519PrivateKey.generate()
-    pem = private.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
+    pem = private_pem(private)
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except FileExistsError as error:
@@ -31,14 +29,8 @@ def make(path: Path) -> Signer:
 
 
 def load(path: Path) -> Signer:
-    """Return the key in a file; raise ConfigError where others may read it, or it is no Ed25519 key."""
-    try:
-        status = path.stat()
-        data = path.read_bytes()
-    except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}", remedy="name your private key (`review keygen`)") from error
-    if status.st_mode & 0o077:
-        raise ConfigError(f"{path}: readable or writable by group or others", remedy=f"chmod 600 {path}")
+    """Return the key in a file; raise ConfigError for a link, one that others may read, or no Ed25519 key."""
+    data = read_owned(path, None, forbidden=0o077, remedy="name your private key (`review keygen`)")
     try:
         private = serialization.load_pem_private_key(data, password=None)
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
