@@ -312,9 +312,9 @@ class Daemon:
     def _failed(self, task: Task, error: BaseException) -> None:
         """Keep the submission where it stands: housekeeping offers it again.
 
-        What its own storage or ledger refuses (a full disk, a lost directory) says nothing about the
-        submission: until its time is over it waits for the operator, and for a key's command without end, for
-        nothing can be put on record without it. Anything else counts as a death.
+        What its own storage or ledger refuses (a full disk, a lost directory) says nothing about the submission:
+        until its time is over it waits for the operator, for a key's command without end. Anything else counts
+        as a death.
         """
         ours = isinstance(error, StateError | LedgerError | OSError)
         log.error(

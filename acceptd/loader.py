@@ -26,13 +26,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from acceptd.errors import SignatureError
 from acceptd.loader_optimised import OptimisedCache
 from acceptd.record.keys import Keyring
-from acceptd.release import held, memory, objects, proof, trust
+from acceptd.release import held, memory, objects, proof, rotated, trust
 from acceptd.release.opened import Verified
 
 if TYPE_CHECKING:
     from acceptd.loader_session import Session
 
-ROTATIONS = "rotations.json"
 _Found = TypeVar("_Found")
 KeySource = str | os.PathLike[str] | Keyring | Mapping[str, Any]
 """The trust anchor: the path of a keyring file, a keyring, or the keyring file's content as a mapping."""
@@ -154,14 +153,14 @@ def _by_todays_keys(
 ) -> _Found:
     """Return what ``look`` finds by the keys that count now; once more where a rotation came between."""
     remembered = memory.recall_keys(base, remembering)
-    told = objects.read_if_there(root_fd, ROTATIONS, trust.MAX_ROTATIONS_BYTES)
+    told = objects.read_if_there(root_fd, rotated.FILE, rotated.MAX_BYTES)
     while True:
-        keyring, followed = trust.rotated(told, anchors, remembered)
+        keyring, followed = rotated.todays_keys(told, anchors, remembered)
         memory.remember_keys(base, followed, remembering)
         try:
             return look(root_fd, keyring)
         except SignatureError:
-            before, told = told, objects.read_if_there(root_fd, ROTATIONS, trust.MAX_ROTATIONS_BYTES)
+            before, told = told, objects.read_if_there(root_fd, rotated.FILE, rotated.MAX_BYTES)
             if told == before:
                 raise
 

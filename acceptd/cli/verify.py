@@ -14,7 +14,7 @@ from acceptd.cli.common import EXIT_AUDIT, JsonOption, console, read_limited
 from acceptd.errors import LoaderError, MalformedError, SignatureError
 from acceptd.record import attest
 from acceptd.record.keys import Keyring
-from acceptd.release import trust
+from acceptd.release import rotated, trust
 from acceptd.report.escape import line
 from acceptd.statement.schemas import MODELS, ROLES, trouble
 
@@ -54,8 +54,8 @@ def verify(
     keyring = Keyring.load(key)
     try:
         if rotations is not None:
-            data = read_limited(rotations, trust.MAX_ROTATIONS_BYTES, "rotations.json")
-            keyring = trust.over_time(data, keyring)
+            data = read_limited(rotations, rotated.MAX_BYTES, "rotations.json")
+            keyring = rotated.over_time(data, keyring)
         shown = _shown(read_limited(path, MAX_FILE, "a signed file of acceptd"), keyring)
         if digest and digest != shown["bundle_digest"]:
             raise LoaderError(f"it is about the bundle {shown['bundle_digest']}, not {digest}")

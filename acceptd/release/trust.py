@@ -26,7 +26,7 @@ from acceptd.errors import (
     RollbackError,
     SignatureError,
 )
-from acceptd.record import attest, succession
+from acceptd.record import attest
 from acceptd.record.canonical import digest
 from acceptd.record.keys import Keyring
 
@@ -35,7 +35,6 @@ CHANNEL_TYPE: Final = "application/vnd.acceptd.channel+json"
 REVOCATIONS_TYPE: Final = "application/vnd.acceptd.revocations+json"
 
 MAX_CHANNEL_BYTES: Final = 64 << 10
-MAX_ROTATIONS_BYTES: Final = 1 << 20
 MAX_REVOCATIONS_BYTES: Final = 16 << 20
 MAX_RELEASE_BYTES: Final = 32 << 20
 MAX_NUMBER: Final = 999_999
@@ -173,7 +172,7 @@ def open_envelope(data: bytes, payload_type: str, keyring: Keyring, role: str, w
         raise SignatureError(f"{what}: {error}") from None
 
 
-class _Reader:
+class Reader:
     """Takes typed members of one JSON object; anything else is MalformedError."""
 
     def __init__(self, value: object, what: str) -> None:
@@ -228,7 +227,7 @@ def channel(
     data: bytes, keyring: Keyring, *, model_id: str, name: str, now: float, remembered: Remembered
 ) -> ChannelFacts:
     """Decide about ``channel.json``: signature, identity, expiry, then that nothing falls."""
-    _small(data, MAX_CHANNEL_BYTES, "channel.json")
+    small(data, MAX_CHANNEL_BYTES, "channel.json")
     facts = read_channel(open_envelope(data, CHANNEL_TYPE, keyring, "release", "channel.json"))
     if (facts.model_id, facts.channel) != (model_id, name):
         raise MalformedError(f"channel.json speaks of {facts.model_id} {facts.channel}, not {model_id} {name}")
@@ -249,7 +248,7 @@ def channel(
 
 def read_channel(payload: bytes) -> ChannelFacts:
     """Return the members of a ``channel.json`` payload whose signature held."""
-    reader = _Reader(parse_json(payload, "channel.json"), "channel.json")
+    reader = Reader(parse_json(payload, "channel.json"), "channel.json")
     return ChannelFacts(
         model_id=reader.text("model_id"),
         channel=reader.text("channel", NAME),
@@ -268,62 +267,11 @@ def _numbered(number: int) -> int:
     return number
 
 
-def rotated(
-    data: bytes | None, anchors: Keyring, remembered: Mapping[str, str]
-) -> tuple[Keyring, Mapping[str, str]]:
-    """Return the keys that count now for who trusts ``anchors``, by ``rotations.json`` (None: no such file).
-
-    With what was followed, old key id to new one; ``remembered`` is what was followed before. Raises
-    MalformedError for another form, SignatureError where a rotation is not signed by both its keys, RollbackError
-    where a key that has given way speaks again: by a rotation that is hidden, or by a second successor.
-    """
-    followed: Mapping[str, str] = {}
-    keyring = anchors
-    if data is not None:
-        keyring, followed = _follow(data, anchors)
-    known = {key.key_id for key in anchors.keys} | set(followed)
-    for old, new in remembered.items():
-        if old in known and followed.get(old) != new:
-            word = "is hidden" if old not in followed else "now leads to another key"
-            raise RollbackError(f"rotations.json: the rotation of key {old}, which was seen before, {word}")
-    return keyring, followed
-
-
-def over_time(data: bytes, anchors: Keyring) -> Keyring:
-    """Return the keys of ``anchors`` and those that followed them, for documents of any time.
-
-    Without the log nobody can say when a document was signed: a key that gave way counts here, one that was given
-    up as compromised does not. Raises as :func:`rotated`.
-    """
-    today, followed = _follow(data, anchors)
-    lost = {old for old, new in followed.items() if not new}
-    keys = {key.key_id: key for key in (*anchors.keys, *today.keys)}
-    rotations = [succession.opened(one) for one in parse_json(data, "rotations.json")["rotations"]]
-    for rotation in rotations:
-        if followed.get(rotation.old.key_id) == rotation.new.key_id:
-            keys[rotation.new.key_id] = rotation.new
-    for rotation in reversed(rotations):  # a newer key has signed for the one before it
-        if rotation.new.key_id in keys and rotation.compromised_from is None:
-            keys[rotation.old.key_id] = rotation.old
-    return Keyring.of(key for key in keys.values() if key.key_id not in lost)
-
-
-def _follow(data: bytes, anchors: Keyring) -> tuple[Keyring, dict[str, str]]:
-    _small(data, MAX_ROTATIONS_BYTES, "rotations.json")
-    reader = _Reader(parse_json(data, "rotations.json"), "rotations.json")
-    try:
-        return succession.follow(anchors, reader.rows("rotations"))
-    except MalformedError as error:
-        raise MalformedError(f"rotations.json: {error}") from None
-    except SignatureError as error:
-        raise SignatureError(f"rotations.json: {error}") from None
-
-
 def revocations(data: bytes | None, keyring: Keyring, *, least: int, remembered: int) -> RevocationFacts:
     """Decide about ``revocations.json`` (None: no such file): signature, then that it is new enough."""
     facts = RevocationFacts()
     if data is not None:
-        _small(data, MAX_REVOCATIONS_BYTES, "revocations.json")
+        small(data, MAX_REVOCATIONS_BYTES, "revocations.json")
         payload = open_envelope(data, REVOCATIONS_TYPE, keyring, "revocation", "revocations.json")
         facts = read_revocations(payload)
     if facts.number < max(least, remembered):
@@ -335,7 +283,7 @@ def revocations(data: bytes | None, keyring: Keyring, *, least: int, remembered:
 
 def read_revocations(payload: bytes) -> RevocationFacts:
     """Return the members of a ``revocations.json`` payload whose signature held."""
-    reader = _Reader(parse_json(payload, "revocations.json"), "revocations.json")
+    reader = Reader(parse_json(payload, "revocations.json"), "revocations.json")
     revoked: dict[str, str] = {}
     for row in reader.rows("revoked"):
         if not isinstance(row, dict) or not SHA256.fullmatch(str(row.get("digest"))):
@@ -346,7 +294,7 @@ def read_revocations(payload: bytes) -> RevocationFacts:
 
 def release(data: bytes, keyring: Keyring, facts: ChannelFacts) -> ReleaseFacts:
     """Decide about ``release.json``: its digest against the channel's, signature, identity, its own files."""
-    _small(data, MAX_RELEASE_BYTES, "release.json")
+    small(data, MAX_RELEASE_BYTES, "release.json")
     if not hmac.compare_digest(sha256(data), facts.release_digest):
         raise DigestMismatchError(f"release.json of number {facts.number} is not the one that channel.json names")
     read = read_release(open_envelope(data, RELEASE_TYPE, keyring, "release", "release.json"))
@@ -359,7 +307,7 @@ def release(data: bytes, keyring: Keyring, facts: ChannelFacts) -> ReleaseFacts:
 def read_release(payload: bytes) -> ReleaseFacts:
     """Return the members of a ``release.json`` payload whose signature held; the files must give the digest."""
     document = parse_json(payload, "release.json")
-    reader = _Reader(document, "release.json")
+    reader = Reader(document, "release.json")
     files = tuple(_file(row) for row in reader.rows("files"))
     facts = ReleaseFacts(
         model_id=reader.text("model_id"),
@@ -432,6 +380,6 @@ def names(model_id: str, channel_name: str, wanted: str | None) -> tuple[str, st
     return team, model
 
 
-def _small(data: bytes, limit: int, what: str) -> None:
+def small(data: bytes, limit: int, what: str) -> None:
     if len(data) > limit:
         raise MalformedError(f"{what} is larger than {limit} bytes")

@@ -1,0 +1,68 @@
+"""What ``rotations.json`` tells a loader: which keys count now for who trusts the keys of a keyring.
+
+Pure, and without pydantic, as :mod:`acceptd.release.trust` is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from acceptd.errors import MalformedError, RollbackError, SignatureError
+from acceptd.record import succession
+from acceptd.record.keys import Keyring
+from acceptd.release import trust
+
+FILE: Final = "rotations.json"
+MAX_BYTES: Final = 1 << 20
+
+
+def todays_keys(
+    data: bytes | None, anchors: Keyring, remembered: Mapping[str, str]
+) -> tuple[Keyring, Mapping[str, str]]:
+    """Return the keys that count now for who trusts ``anchors``, by ``rotations.json`` (None: no such file).
+
+    With what was followed, old key id to new one; ``remembered`` is what was followed before. Raises
+    MalformedError for another form, SignatureError where a rotation is not signed by both its keys, RollbackError
+    where a key that has given way speaks again: by a rotation that is hidden, or by a second successor.
+    """
+    followed: Mapping[str, str] = {}
+    keyring = anchors
+    if data is not None:
+        keyring, followed = _follow(data, anchors)
+    known = {key.key_id for key in anchors.keys} | set(followed)
+    for old, new in remembered.items():
+        if old in known and followed.get(old) != new:
+            word = "is hidden" if old not in followed else "now leads to another key"
+            raise RollbackError(f"rotations.json: the rotation of key {old}, which was seen before, {word}")
+    return keyring, followed
+
+
+def over_time(data: bytes, anchors: Keyring) -> Keyring:
+    """Return the keys of ``anchors`` and those that followed them, for documents of any time.
+
+    Without the log nobody can say when a document was signed: a key that gave way counts here, one that was given
+    up as compromised does not. Raises as :func:`rotated`.
+    """
+    today, followed = _follow(data, anchors)
+    lost = {old for old, new in followed.items() if not new}
+    keys = {key.key_id: key for key in (*anchors.keys, *today.keys)}
+    rotations = [succession.opened(one) for one in trust.parse_json(data, "rotations.json")["rotations"]]
+    for rotation in rotations:
+        if followed.get(rotation.old.key_id) == rotation.new.key_id:
+            keys[rotation.new.key_id] = rotation.new
+    for rotation in reversed(rotations):  # a newer key has signed for the one before it
+        if rotation.new.key_id in keys and rotation.compromised_from is None:
+            keys[rotation.old.key_id] = rotation.old
+    return Keyring.of(key for key in keys.values() if key.key_id not in lost)
+
+
+def _follow(data: bytes, anchors: Keyring) -> tuple[Keyring, dict[str, str]]:
+    trust.small(data, MAX_BYTES, "rotations.json")
+    reader = trust.Reader(trust.parse_json(data, "rotations.json"), "rotations.json")
+    try:
+        return succession.follow(anchors, reader.rows("rotations"))
+    except MalformedError as error:
+        raise MalformedError(f"rotations.json: {error}") from None
+    except SignatureError as error:
+        raise SignatureError(f"rotations.json: {error}") from None
