@@ -312,9 +312,8 @@ class Daemon:
     def _failed(self, task: Task, error: BaseException) -> None:
         """Keep the submission where it stands: housekeeping offers it again.
 
-        What its own storage or ledger refuses (a full disk, a lost directory) says nothing about the submission:
-        until its time is over it waits for the operator, for a key's command without end. Anything else counts
-        as a death.
+        What its own storage or ledger refuses (a full disk) says nothing about the submission: it waits for the
+        operator until its time is over, for a key's command without end. Anything else counts as a death.
         """
         ours = isinstance(error, StateError | LedgerError | OSError)
         log.error(
