@@ -309,8 +309,12 @@ def test_a_key_is_made_once_and_read_only_if_nobody_else_can(tmp_path: Path) -> 
     with pytest.raises(UsageError):
         keys.make(path)
     path.chmod(0o644)
-    with pytest.raises(ConfigError, match="chmod 600"):
+    with pytest.raises(ConfigError, match="chmod go-rwx"):
         keys.load(path)
+    path.chmod(0o600)
+    (tmp_path / "link.pem").symlink_to(path)
+    with pytest.raises(ConfigError, match="review keygen"):
+        keys.load(tmp_path / "link.pem")
 
 
 def test_two_people_with_one_key_are_refused() -> None:
