@@ -87,6 +87,16 @@ class World:
         """Whether the daemon process has ended."""
         return self.daemon is not None and self.daemon.poll() is not None
 
+    def reload(self) -> None:
+        """Let the daemon read its policy again, and wait until it has: a drop may be claimed before that."""
+        assert self.daemon is not None
+        done = self.log.read_bytes().count(b'"event": "policy reloaded"')
+        self.daemon.send_signal(signal.SIGHUP)
+        self.until(
+            lambda: self.daemon_ended() or self.log.read_bytes().count(b'"event": "policy reloaded"') > done,
+            "the policy is read again",
+        )
+
     def stop(self) -> None:
         """Stop the daemon in order and check that it ended well."""
         assert self.daemon is not None

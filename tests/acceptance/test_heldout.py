@@ -7,7 +7,6 @@ import json
 import os
 import re
 import shutil
-import signal
 import struct
 import subprocess
 import sys
@@ -124,8 +123,7 @@ def test_a_kill_after_counting_counts_once_and_the_next_daemon_evaluates(desk: D
 
 def test_a_failure_is_one_bit_in_every_byte_that_the_team_can_read(desk: Desk) -> None:
     desk.hold_out(WRONG, version=2, evaluations=1)
-    assert desk.world.daemon is not None
-    desk.world.daemon.send_signal(signal.SIGHUP)  # the policy's bound on evaluations is another one
+    desk.world.reload()  # the policy's bound on evaluations is another one
     report = desk.judged("2.0.0")
     assert report["verdict"] == "rejected"
     assert report["reason"] == "heldout/failed at heldout: the acceptor's held-out vectors were not passed"
@@ -200,8 +198,7 @@ def test_under_two_required_profiles_one_evaluation_runs_both_and_tells_one_bit(
     text = (desk.policies / "demo.toml").read_text()
     assert "profile" not in re.sub(r"#.*", "", text), "else the key stands there already"
     (desk.policies / "demo.toml").write_text(f'profiles = ["cpu", "twin"]\n{text}')
-    assert desk.world.daemon is not None
-    desk.world.daemon.send_signal(signal.SIGHUP)
+    desk.world.reload()
     report = desk.judged("4.0.0")
     assert report["verdict"] == "rejected", report["findings"]
     assert codes(report, "reject", "hold") == {"heldout/failed"}
