@@ -109,11 +109,11 @@ def _all(work: Work, pool: Pool, tree: Tree, report: Report, told: Callable[[str
 def _parts(work: Work, kind: str, table: str) -> Iterator[Part]:
     """Parts of ROWS rows, however far apart their row ids lie."""
     query = f"SELECT rowid FROM {table} WHERE rowid >= ? ORDER BY rowid LIMIT 1 OFFSET ?"  # noqa: S608
-    found = work.raw.execute(query, (-_MOST, 0)).fetchone()
+    found = work.raw.execute(query, (-_BEYOND, 0)).fetchone()
     while found is not None:
         first, found = int(found[0]), work.raw.execute(query, (int(found[0]), ROWS)).fetchone()
-        yield Part(kind, first, int(found[0]) if found is not None else _MOST)
+        yield Part(kind, first, int(found[0]) if found is not None else _BEYOND)
 
 
-_MOST: Final = 2**63 - 1
-"""SQLite's largest row id; one that is taken is of no use to it, and to nobody."""
+_BEYOND: Final = 2**63
+"""The least number that is no row id; its negative is the least that is one, and any may be put there."""

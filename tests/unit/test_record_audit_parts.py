@@ -22,6 +22,7 @@ from acceptd.record.auditing.parts import Part
 from acceptd.record.database import FILE_NAME
 from acceptd.record.keys import create_keys, load_keyring, load_signer
 from acceptd.record.log import Ledger
+from acceptd.record.queue import Queue
 from bench.ledger_state import AT, grow, verdict
 
 pytestmark = pytest.mark.unit
@@ -121,6 +122,16 @@ def test_an_edit_in_any_part_is_found_with_its_place(state: Path, statement: str
 def test_where_a_row_lies_says_nothing_and_costs_nothing(state: Path) -> None:
     edit(state, "UPDATE evidence SET rowid = 9000000000000000 WHERE rowid = 7")
     assert places(audit.examine(state, workers=0)) == []
+
+
+@pytest.mark.parametrize("row", [-(2**63), 2**63 - 1])
+def test_a_row_moved_to_either_end_of_what_sqlite_can_number_is_looked_at(state: Path, row: int) -> None:
+    with Ledger.open(state) as ledger:
+        Queue(ledger).add("s-000000003", team="mosaic", name="d", path="/p", kind="directory")
+    edit(state, f"UPDATE evidence SET rowid = {row}, data = x'00' WHERE rowid = 7")
+    edit(state, f"UPDATE submissions SET rowid = {row}, team = 'other'")
+    due = {EDITS["UPDATE evidence SET data = x'00' WHERE rowid = 7"], ("queue", "submission s-000000003")}
+    assert set(places(audit.examine(state, workers=0))) == due
 
 
 def test_each_checkpoint_is_compared_at_its_own_size(state: Path) -> None:

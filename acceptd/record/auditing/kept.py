@@ -18,7 +18,7 @@ _QUEUE: Final = (
     "SELECT q.id, q.state, q.data, q.uid, q.bundle_digest, q.team, q.model, "
     "v.verdict, v.bundle_digest, v.team, v.model, e.leaf FROM submissions q "
     "LEFT JOIN verdicts v ON v.submission = q.id LEFT JOIN entries e ON e.seq = v.seq "
-    "WHERE q.rowid >= ? AND q.rowid < ? ORDER BY q.rowid"
+    "WHERE q.rowid BETWEEN ? AND ? ORDER BY q.rowid"
 )
 
 
@@ -39,7 +39,7 @@ class _Queued(NamedTuple):
 
 def check_queue(raw: sqlite3.Connection, first: int, end: int, report: Report) -> None:
     """A submission that is done has a verdict, and what the queue keeps of it is what that verdict says."""
-    for values in raw.execute(_QUEUE, (first, end)):
+    for values in raw.execute(_QUEUE, (first, end - 1)):
         row = _Queued._make(values)
         where = f"submission {row.id}"
         if row.state == "done" and row.verdict is None:
@@ -83,8 +83,8 @@ def _kept(row: _Queued, data: dict[str, Any], where: str, found: Report) -> None
 
 def check_evidence(raw: sqlite3.Connection, first: int, end: int, report: Report) -> None:
     """Every blob is what its digest says; one at a time, for they may be large."""
-    query = "SELECT digest, size, data FROM evidence WHERE rowid >= ? AND rowid < ? ORDER BY rowid"
-    for name, size, blob in raw.execute(query, (first, end)):
+    query = "SELECT digest, size, data FROM evidence WHERE rowid BETWEEN ? AND ? ORDER BY rowid"
+    for name, size, blob in raw.execute(query, (first, end - 1)):
         data = blob if isinstance(blob, bytes) else b""
         if hashlib.sha256(data).hexdigest() != name or len(data) != size:
             report.add("evidence", str(name), "its bytes are not what its digest and size say")
