@@ -20,6 +20,15 @@ MEDIA_TYPE: Final = "application/vnd.dev.sigstore.bundle"
 PAYLOAD_TYPE: Final = "application/vnd.in-toto+json"
 PREDICATE_TYPE: Final = "https://model_signing/signature/v1.0"
 MAX_SCALAR: Final = 66
+MAX_IGNORED: Final = 256
+"""Paths that the signer left out, and 1,024 characters for each of them on the average."""
+_KEYS: Final = {
+    "statement": ("_type", "subject", "predicateType", "predicate"),
+    "subject": ("name", "digest"),
+    "predicate": ("serialization", "resources"),
+    "serialization": ("method", "hash_type", "allow_symlinks", "ignore_paths"),
+    "resource": ("name", "algorithm", "digest"),
+}
 _STYLES: Final = {"indented": (2, (",", ": ")), "spaced": (None, (", ", ": ")), "compact": (None, (",", ":"))}
 
 
@@ -100,6 +109,8 @@ def _numbers(der: bytes) -> tuple[str, str]:
             raise UnfitError("no ECDSA signature")
         length = der[place + 1]
         numbers.append(int.from_bytes(der[place + 2 : place + 2 + length], "big"))
+        if numbers[-1].bit_length() > MAX_SCALAR * 8:
+            raise UnfitError("no ECDSA signature")
         place += 2 + length
     if place != len(der):
         raise UnfitError("no ECDSA signature")
@@ -115,27 +126,49 @@ def _layout(payload: bytes) -> dict[str, Any]:
     serialization = _object(predicate["serialization"], "serialization")
     if (serialization.get("method"), serialization.get("hash_type")) != ("files", "sha256"):
         raise UnfitError("its files are not hashed whole with SHA-256 (method files, hash_type sha256)")
-    names = [resource["name"] for resource in predicate["resources"]]
-    if not names:
+    resources = predicate["resources"]
+    if not isinstance(resources, list) or not resources:
         raise UnfitError("it names no file")
-    ignored = serialization.get("ignore_paths", [])
-    for text in (subject["name"], *ignored):
-        if not isinstance(text, str) or len(text) > MAX_TEXT:
-            raise UnfitError("a name that is too long")
+    names = [resource["name"] for resource in resources]
+    if not all(isinstance(name, str) for name in names):
+        raise UnfitError("a file whose name is no text")
+    ignored = _ignored(serialization.get("ignore_paths", []))
     style, ascii_ = _style(payload, statement)
     return {
-        "name": subject["name"],
-        "statement": list(statement),
-        "subject": list(subject),
-        "predicate": list(predicate),
-        "serialization": list(serialization),
-        "resource": list(predicate["resources"][0]),
+        "name": _name(subject["name"]),
+        "statement": _keys("statement", statement),
+        "subject": _keys("subject", subject),
+        "predicate": _keys("predicate", predicate),
+        "serialization": _keys("serialization", serialization),
+        "resource": _keys("resource", resources[0]),
         "allow_symlinks": bool(serialization.get("allow_symlinks")),
-        "ignore_paths": list(ignored),
+        "ignore_paths": ignored,
         "style": style,
         "ascii": ascii_,
         "sorted_by": "parts" if names == sorted(names, key=lambda name: name.split("/")) else "path",
     }
+
+
+def _keys(what: str, value: Any) -> list[str]:
+    """Return the keys of one part in their order; nothing may stand beside those of the format."""
+    more = set(_object(value, f"the {what}")) - set(_KEYS[what])
+    if more:
+        raise UnfitError(f"its {what} has a key that is not verified: {min(more)!r:.80}")
+    return list(value)
+
+
+def _name(text: Any) -> str:
+    if not isinstance(text, str) or len(text) > MAX_TEXT or text_of(text) != text:
+        raise UnfitError("a name that is too long, or no text")
+    return text
+
+
+def _ignored(paths: Any) -> list[str]:
+    if not isinstance(paths, list) or len(paths) > MAX_IGNORED:
+        raise UnfitError(f"more than {MAX_IGNORED} ignored paths, or no list of them")
+    if sum(len(_name(path)) for path in paths) > MAX_IGNORED << 10:
+        raise UnfitError("ignored paths that are too long")
+    return list(paths)
 
 
 def _style(payload: bytes, statement: dict[str, Any]) -> tuple[str, bool]:

@@ -180,6 +180,44 @@ def test_whatever_the_file_holds_the_job_says_a_problem(data: bytes) -> None:
     assert frame["problem"].isprintable()
 
 
+def said(change_: Callable[[dict[str, Any]], Any]) -> bytes:
+    """Return the recorded signature with another statement in it."""
+    statement = json.loads(
+        base64.b64decode(json.loads((VENDOR / "p256.sig").read_bytes())["dsseEnvelope"]["payload"])
+    )
+    change_(statement)
+    return with_payload(statement)
+
+
+def serialized(statement: dict[str, Any], **members: Any) -> None:
+    statement["predicate"]["serialization"] |= members
+
+
+OTHERS: dict[str, bytes] = {
+    "a key more of the statement": said(lambda it: it.update(materials=[])),
+    "a key more of the subject": said(lambda it: it["subject"][0].update(uri="x")),
+    "a key more of the predicate": said(lambda it: it["predicate"].update(annotations={})),
+    "a key more of the serialization": said(lambda it: serialized(it, shard_size=5)),
+    "a key more of a file": said(lambda it: it["predicate"]["resources"][0].update(size=5)),
+    "files that are text": said(lambda it: it["predicate"].update(resources=["model.onnx"])),
+    "a file whose name is a number": said(lambda it: it["predicate"]["resources"][0].update(name=5)),
+    "names that are numbers": said(lambda it: it["predicate"].update(resources=[{"name": 5}])),
+    "many ignored": said(lambda it: serialized(it, ignore_paths=["x"] * 257)),
+    "very long ignored": said(lambda it: serialized(it, ignore_paths=["\U0001f600" * 4096] * 256)),
+    "ignored by name": said(lambda it: serialized(it, ignore_paths={"x": 1})),
+    "no text": said(lambda it: it["subject"][0].update(name="\ud800")),
+    "a number of 67 bytes": with_signature(b"\x30\x48\x02\x43" + b"\xff" * 67 + b"\x02\x01\x01"),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_a_signature_of_another_tool_is_a_problem_and_no_broken_protocol(name: str) -> None:
+    """A key more is told as not verified, which holds; a frame that is refused would reject an honest bundle."""
+    frame = parse(OTHERS[name])
+    assert set(frame) == {"problem"}
+    assert SignatureFacts.model_validate(frame).problem.isprintable()
+
+
 @given(st.integers(0, 1 << 30), st.binary(max_size=3), st.integers(0, 3))
 @settings(max_examples=60, deadline=None)
 def test_no_mutation_of_a_signature_breaks_the_parser(at: int, put: bytes, cut: int) -> None:
