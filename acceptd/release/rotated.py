@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from acceptd.errors import MalformedError, RollbackError, SignatureError
+from acceptd.errors import ConfigError, MalformedError, RollbackError, SignatureError
 from acceptd.record import succession
 from acceptd.record.keys import Keyring
 from acceptd.release import trust
@@ -42,19 +42,30 @@ def over_time(data: bytes, anchors: Keyring) -> Keyring:
     """Return the keys of ``anchors`` and those that followed them, for documents of any time.
 
     Without the log nobody can say when a document was signed: a key that gave way counts here, one that was given
-    up as compromised does not. Raises as :func:`rotated`.
+    up as compromised does not. Each key counts in the role that led to it alone. Raises as :func:`todays_keys`.
     """
     today, followed = _follow(data, anchors)
     lost = {old for old, new in followed.items() if not new}
-    keys = {key.key_id: key for key in (*anchors.keys, *today.keys)}
+    keys = {(key.role, key.key_id): key for key in (*anchors.keys, *today.keys)}
     rotations = [succession.opened(one) for one in trust.parse_json(data, "rotations.json")["rotations"]]
     for rotation in rotations:
-        if followed.get(rotation.old.key_id) == rotation.new.key_id:
-            keys[rotation.new.key_id] = rotation.new
+        older, newer = _places(rotation)
+        if older in keys and followed.get(rotation.old.key_id) == rotation.new.key_id:
+            keys[newer] = rotation.new
     for rotation in reversed(rotations):  # a newer key has signed for the one before it
-        if rotation.new.key_id in keys and rotation.compromised_from is None:
-            keys[rotation.old.key_id] = rotation.old
-    return Keyring.of(key for key in keys.values() if key.key_id not in lost)
+        older, newer = _places(rotation)
+        trusted = newer in keys and rotation.new.key_id not in lost
+        if trusted and rotation.compromised_from is None:
+            keys[older] = rotation.old
+    try:
+        return Keyring.of(key for key in keys.values() if key.key_id not in lost)
+    except ConfigError as error:
+        raise SignatureError(f"rotations.json: a rotation gives one key two roles: {error.message}") from error
+
+
+def _places(rotation: succession.Rotation) -> tuple[tuple[str, str], tuple[str, str]]:
+    """Return role and id of the old key and of the new one: an id in another role is no word for this one."""
+    return (rotation.role, rotation.old.key_id), (rotation.role, rotation.new.key_id)
 
 
 def _follow(data: bytes, anchors: Keyring) -> tuple[Keyring, dict[str, str]]:

@@ -14,6 +14,7 @@ from acceptd.record import attest, succession
 from acceptd.record.canonical import canonical
 from acceptd.record.keys import Keyring, Signer
 from acceptd.record.succession import History, Rotation, follow, opened, seal
+from acceptd.release import rotated
 
 pytestmark = pytest.mark.unit
 
@@ -139,6 +140,25 @@ def test_a_compromised_key_leads_nobody_to_its_successor() -> None:
     envelopes = [body["envelope"] for _, body in rotations]
     assert follow(ring(old), envelopes) == (Keyring(()), {old.key_id: ""})
     assert ids(follow(ring(old, new), envelopes)[0]) == {later.key_id}
+
+
+def test_a_rotation_in_a_swapped_role_makes_no_key_one_of_that_role() -> None:
+    """The holder of the release key signs for another role: its own key as successor there, or as predecessor."""
+    ledger, release, stranger, later = signer(), signer("release"), signer(), signer("release")
+    here, as_ledger = ring(ledger, release), replace(release, role="ledger")
+
+    def told(*bodies: dict[str, Any]) -> Keyring:
+        document = {"schema": 1, "rotations": [body["envelope"] for body in bodies]}
+        return rotated.over_time(json.dumps(document).encode(), here)
+
+    assert told(entered(stranger, as_ledger)) == here
+    both = told(entered(release, later), entered(as_ledger, replace(later, role="ledger")))
+    assert (ids(both), ids(both, "release")) == ({ledger.key_id}, {release.key_id, later.key_id})
+    with pytest.raises(SignatureError, match="two roles"):
+        told(entered(replace(ledger, role="release"), release))
+    # What a key that was given up says of the one before it is the thief's word too.
+    given_up = entered(ledger, signer(), compromised_from=4)
+    assert stranger.key_id not in ids(told(entered(stranger, ledger), given_up))
 
 
 def test_malformed_rotations_are_refused() -> None:
