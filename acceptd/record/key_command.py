@@ -14,6 +14,7 @@ import shutil
 import signal
 import stat
 import subprocess
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import BinaryIO, Final
@@ -26,6 +27,9 @@ from acceptd.record.keys import PublicKey, Signer
 
 SECONDS: Final = 10.0
 SIGNATURE_BYTES: Final = 64
+_MOST_OUTPUT: Final = 16 << 20
+"""A command that writes on and on would fill the host's memory until its time is over."""
+_LOOK_SECONDS: Final = 0.02
 PROBE: Final = b"acceptd key probe v1\n"
 """What is signed to see that a command answers: no document of ours begins so."""
 
@@ -70,9 +74,7 @@ class KeyCommand:
             except OSError as error:
                 raise self._failed(str(error.strerror)) from error
             try:
-                code = process.wait(self.seconds)
-            except subprocess.TimeoutExpired:
-                raise self._failed(f"it gave no answer within {self.seconds:g} s") from None
+                code = self._ended(process, (out, said))
             finally:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
@@ -81,6 +83,18 @@ class KeyCommand:
                 raise self._failed(f"it ended with {code}: {_last_line(said)}")
             out.seek(0)
             return out.read(SIGNATURE_BYTES + 1)
+
+    def _ended(self, process: subprocess.Popen[bytes], written: Sequence[BinaryIO]) -> int:
+        """Return how the command ended; raise SigningError where it takes too long or floods memory."""
+        due = time.monotonic() + self.seconds
+        while True:
+            try:
+                return process.wait(min(_LOOK_SECONDS, max(0.0, due - time.monotonic())))
+            except subprocess.TimeoutExpired:
+                if any(os.fstat(file.fileno()).st_size > _MOST_OUTPUT for file in written):
+                    raise self._failed(f"it wrote more than {_MOST_OUTPUT >> 20} MiB") from None
+                if time.monotonic() >= due:
+                    raise self._failed(f"it gave no answer within {self.seconds:g} s") from None
 
     def _failed(self, why: str) -> SigningError:
         role = self.key.role

@@ -76,6 +76,15 @@ def test_a_command_that_does_not_sign_fails_closed_in_one_line(tmp_path: Path, b
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_a_command_that_floods_is_killed_long_before_its_time(tmp_path: Path, stream: str) -> None:
+    body = f"import sys\nwhile True: sys.{stream}.buffer.write(b'0' * (1 << 20))"
+    began = time.monotonic()
+    with pytest.raises(SigningError, match="it wrote more than 16 MiB"):
+        command(Ed25519PrivateKey.generate(), program(tmp_path / "sign", body), 600.0).sign(b"data")
+    assert time.monotonic() - began < 60
+
+
 def test_another_keys_signature_and_one_of_other_bytes_are_not_believed(
     held: tuple[Ed25519PrivateKey, Path], tmp_path: Path
 ) -> None:
