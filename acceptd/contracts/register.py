@@ -149,7 +149,8 @@ def newest(ledger: Ledger, model: str, *, below: int | None = None) -> Entry | N
 
 
 def _tightens(before: Opened, after: Opened) -> bool:
-    return tightens(changes(before.effective, after.effective))
+    """Each version has held-out evaluations of its own: one for sets that were there before is more of them."""
+    return not before.effective.holds_out and tightens(changes(before.effective, after.effective))
 
 
 def _follows(opened: Opened, before: Entry | None, *, first: bool) -> None:

@@ -97,6 +97,20 @@ def test_a_tighter_key_does_not_hide_a_looser_one(place: Instance) -> None:
     refused(place, place.signed(a_contract(2, both), EVE), "members of mosaic do not count")
 
 
+def test_the_models_own_team_buys_no_held_out_evaluations_by_tightening(place: Instance) -> None:
+    def holding_out(document: dict[str, Any]) -> None:
+        document["models"][0]["heldout"] = [{"sets": ["zebra_*"], "sha256": "7" * 64}]
+
+    def and_tighter(document: dict[str, Any]) -> None:
+        holding_out(document)
+        tighter(document)
+
+    place.install(place.signed(a_contract(), ADA))
+    place.install(place.signed(a_contract(2, holding_out), EVE))
+    refused(place, place.signed(a_contract(3, and_tighter), EVE), "members of mosaic do not count")
+    place.install(place.signed(a_contract(3, and_tighter), BEN))
+
+
 def test_as_many_people_as_the_policy_says_each_counted_once(tmp_path: Path) -> None:
     place = an_instance(tmp_path, ADA, BEN, EVE, signers=2)
     refused(place, place.signed(a_contract(), ADA), "1 more of 2 signatures needed")
