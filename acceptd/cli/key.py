@@ -46,7 +46,7 @@ def list_(state: StateOption = None, json_: JsonOption = False) -> None:
         return
     table = Table(box=None, pad_edge=False)
     for column in ("role", "key", "state", "place", "since", "problem"):
-        table.add_column(column, overflow="fold")
+        table.add_column(column, overflow="fold", no_wrap=column in {"role", "key", "state"})
     for row in rows:
         cells = (row.role, row.key_id[:16], row.standing, row.place, row.since_words(), row.problem)
         table.add_row(*(Text(line(cell)) for cell in cells))
