@@ -126,7 +126,7 @@ class ProbesTable(Table):
     relations_seconds: ProbeSeconds = 1.0
     unoptimised: bool = True
     """Whether a second, fresh process runs the goldens without graph optimisation."""
-    packed_bytes: Number = 256 << 20
+    packed_bytes: Number = 1 << 30
     """Bytes of weights that all sessions of the second process together may rearrange for their kernels."""
 
 
