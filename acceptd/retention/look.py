@@ -208,9 +208,15 @@ def _needed(book: Book, model: str, channel: str, row: Row) -> str:
 
 
 def _ended(book: Book, model: str, channel: str, row: Row) -> str:
-    """Return since when a channel has its bundle neither as current nor as prior release; at the earliest."""
-    later = [one.activated_at for one in book.rows(model, channel) if one.number > row.number and one.activated_at]
-    return max([row.activated_at or row.intent_at, *later[:2]])
+    """Return since when a channel has its bundle neither as current nor as prior release.
+
+    That is when the second other bundle came: a new number for the same bytes (a key's exchange) moves nothing on.
+    """
+    rows = book.rows(model, channel)
+    others = [one for one in rows if one.number > row.number and one.activated_at and one.digest != row.digest]
+    second = next((one for one in others if one.digest != others[0].digest), None)
+    ends = [one.activated_at for one in (*others[:1], second) if one is not None]
+    return max([row.activated_at or row.intent_at, *ends])
 
 
 def since(status: os.stat_result) -> str:

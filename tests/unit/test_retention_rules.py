@@ -7,6 +7,8 @@ from dataclasses import replace
 import pytest
 
 from acceptd.config import RetentionTable
+from acceptd.release.book import Book, Row
+from acceptd.retention.look import _ended, _needed
 from acceptd.retention.rules import KEYS, Thing, What, after, decide
 
 pytestmark = pytest.mark.unit
@@ -57,3 +59,22 @@ def test_the_store_keeps_all_by_default() -> None:
 def test_nonsense_is_refused(table: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=r"RetentionTable"):
         RetentionTable.model_validate(table)
+
+
+@pytest.mark.parametrize(("bundles", "ends"), [("xyyz", "4"), ("xyxyz", "5"), ("xyz", "3"), ("xyyxz", "")])
+def test_a_new_number_for_the_same_bytes_ends_no_other_bundles_time_as_prior_release(
+    bundles: str, ends: str
+) -> None:
+    """A key's exchange is a number too: ``superseded_days`` begin when x is neither current nor prior."""
+    rows = {
+        number: Row(
+            "mosaic/m", "production", number, digest, "promote", "r", number, number, f"{number}",
+            "active" if number == len(bundles) else "superseded", activated_at=f"{number}",
+        )
+        for number, digest in enumerate(bundles, 1)
+    }  # fmt: skip
+    book = Book(channels={("mosaic/m", "production"): rows})
+    of_x = [row for row in rows.values() if row.digest == "x"]
+    if ends:
+        assert max(_ended(book, "mosaic/m", "production", row) for row in of_x) == ends
+    assert any(_needed(book, "mosaic/m", "production", row) for row in of_x) == (not ends)
