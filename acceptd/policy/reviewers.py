@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from acceptd.policy.names import Name
 from acceptd.policy.table import Table
+from acceptd.weak_keys import refuse_weak
 
 
 def _key(value: str) -> str:
@@ -19,6 +20,10 @@ def _key(value: str) -> str:
         raise ValueError("a key is base64") from error
     if len(raw) != 32:
         raise ValueError(f"an Ed25519 public key has 32 bytes, this one {len(raw)}")
+    try:
+        refuse_weak(raw)
+    except ValueError as error:
+        raise ValueError(f"{error}: put the one here that `acceptd review keygen` printed") from error
     return value
 
 

@@ -25,6 +25,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 
 from acceptd.errors import ConfigError, SignatureError, StateError
 from acceptd.intake.files import fsync_dir, remove_tree, replace_file, write_exclusive
+from acceptd.weak_keys import refuse_weak
 
 ROLES: Final = ("ledger", "release", "revocation")
 DIRECTORY: Final = "keys"
@@ -285,4 +286,4 @@ def _public_key(item: Any) -> PublicKey:
         raise ValueError("`public` is base64") from error
     if len(raw) != 32 or item["key_id"] != key_id(raw):
         raise ValueError(f"key_id {item['key_id']!r:.80} is not the SHA-256 of its 32 public bytes")
-    return PublicKey(item["role"], item["key_id"], raw)
+    return PublicKey(item["role"], item["key_id"], refuse_weak(raw))

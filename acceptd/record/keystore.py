@@ -33,6 +33,7 @@ from acceptd.record.keys import (
     read_owned,
 )
 from acceptd.record.succession import ENTRY, History
+from acceptd.weak_keys import refuse_weak
 
 if TYPE_CHECKING:
     from acceptd.record.log import Ledger
@@ -127,6 +128,7 @@ def read_public(path: Path, role: str) -> PublicKey:
             raw = data if len(data) == 32 else base64.b64decode(data.strip(), validate=True)
         if len(raw) != 32:
             raise ValueError(f"{len(raw)} bytes")
+        refuse_weak(raw)
     except (ValueError, binascii.Error, UnsupportedAlgorithm) as error:
         raise ConfigError(
             f"{path}: no Ed25519 public key: {error}", remedy="give PEM, or base64 of its 32 bytes"

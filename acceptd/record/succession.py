@@ -19,6 +19,7 @@ from acceptd.errors import ConfigError, LedgerError, LoaderError, MalformedError
 from acceptd.record import attest
 from acceptd.record.canonical import MAX_INT, canonical, parse
 from acceptd.record.keys import ROLES, Keyring, PublicKey, Signer, key_id
+from acceptd.weak_keys import refuse_weak
 
 ENTRY: Final = "key-rotated"
 ROTATION_TYPE: Final = "application/vnd.acceptd.key-rotation+json"
@@ -338,4 +339,4 @@ def _key(role: str, value: Any) -> PublicKey:
     raw = base64.b64decode(value["public"], validate=True)
     if len(raw) != 32 or key_id(raw) != value["key_id"]:
         raise ValueError("`key_id` is not the SHA-256 of the 32 public bytes")
-    return PublicKey(role, value["key_id"], raw)
+    return PublicKey(role, value["key_id"], refuse_weak(raw))
