@@ -92,9 +92,15 @@ def _of_release(state: Path | None, wanted: str, margin: float) -> proposals.Bas
     model, at, channel = wanted.partition("@")
     with office(state) as place:
         channel = channel if at else place.rules.policy.release.channel
-        row = read_book(place.ledger).current(model_of(model), channel)
+        book = read_book(place.ledger)
+        row = book.current(model_of(model), channel)
         if row is None:
             raise UsageError(f"{model} has no release on {channel!r:.80}", remedy="see `acceptd release list`")
+        if row.digest in book.revoked:
+            raise UsageError(
+                f"release {row.number} of {model} is revoked: {book.revoked[row.digest].reason}"[:400],
+                remedy="roll back first, or propose from another bundle: --from-bundle PATH",
+            )
         try:
             stored = Shelf(place.ledger).read(place.ledger.entry(row.verdict_seq))
         except NotReplayableError as error:

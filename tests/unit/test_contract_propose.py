@@ -8,7 +8,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
+from acceptd.cli.contract import app
+from acceptd.config import Paths
 from acceptd.contracts import propose, toml
 from acceptd.contracts.propose import Basis, proposal, text_of
 from acceptd.errors import MalformedError, UsageError
@@ -16,6 +19,7 @@ from acceptd.policy.contract import Contract
 from acceptd.policy.policy import Policy
 from tests import judge_world as world
 from tests.contract_world import a_contract
+from tests.release_world import MODEL, World, memory_directory
 
 pytestmark = pytest.mark.unit
 
@@ -124,3 +128,17 @@ def test_nobody_proposes_from_a_guess() -> None:
         propose.declared(None, [], "bundle.toml is missing")
     with pytest.raises(UsageError, match="inferred"):
         propose.declared(world.a_manifest(), ["id"], "")
+
+
+def test_nobody_proposes_from_a_revoked_release() -> None:
+    here = World(memory_directory())
+    made = here.released()
+    for path, mode in Paths(here.state).directories():
+        path.mkdir(mode, parents=True, exist_ok=True)
+    call = ["propose", "--from-release", MODEL, "--state", str(here.state)]
+    before = CliRunner().invoke(app, call).exception
+    here.revoke(made.bundle_digest)
+    after = CliRunner().invoke(app, call).exception
+    here.close()
+    assert "revoked" not in str(before), "of a test's verdict no evidence is kept"
+    assert f"release 1 of {MODEL} is revoked: it bites" in str(after)
