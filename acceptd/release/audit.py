@@ -126,7 +126,7 @@ def _unknown_places(state: Path, book: Book) -> list[Difference]:
 
 def _revocations(state: Path, keys: Verifying, book: Book) -> list[Difference]:
     try:
-        listed = set(channels.read_revocations(state, keys).revoked)
+        listed = set(channels.read_revocations(state, keys, keys.keyring).revoked)
     except ReleaseError as error:
         return [Difference("revocations", "revocations.json", str(error))]
     # While its rotation is half done the old key's signature stands: the next start puts the new one beside it.

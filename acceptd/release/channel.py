@@ -20,6 +20,7 @@ from acceptd.errors import LoaderError, ReleaseError, SigningError
 from acceptd.intake.files import replace_file
 from acceptd.record import attest
 from acceptd.record.canonical import MAX_INT, canonical
+from acceptd.record.keys import Keyring
 from acceptd.record.log import Ledger
 from acceptd.release import objects, trust
 from acceptd.release.book import Book, Row, read_book
@@ -80,11 +81,15 @@ def signed_now(state: Path, keys: Verifying, row: Row) -> bool:
     return False
 
 
-def read_revocations(state: Path, keys: Verifying) -> trust.RevocationFacts:
-    """Return the signed revocation list; raise ReleaseError where the file is damaged or not ours."""
+def read_revocations(state: Path, keys: Verifying, ring: Keyring | None = None) -> trust.RevocationFacts:
+    """Return the revocation list, signed by a key that counts now (or by one of ``ring``).
+
+    Raises ReleaseError where the file is damaged or not ours: nothing is built on what a key signed after it gave
+    way, and loaders refuse what it signed before.
+    """
     try:
         data = _bytes(state, REVOCATIONS_FILE, trust.MAX_REVOCATIONS_BYTES)
-        return trust.revocations(data, keys.keyring, least=0, remembered=0)
+        return trust.revocations(data, ring or keys.at(MAX_INT), least=0, remembered=0)
     except LoaderError as error:
         raise ReleaseError(
             f"{error}", remedy="restart the daemon: it rebuilds the list from the ledger"
@@ -248,7 +253,8 @@ def countersign_revocations(state: Path, keys: ReleaseKeys) -> bool:
         return False
     if keys.revocation is None:
         raise ReleaseError("the revocation key is not here")
-    read_revocations(state, keys)
+    now = dict.fromkeys((*keys.at(MAX_INT).keys, *(one.public_key() for one in keys.beside)))
+    read_revocations(state, keys, Keyring.of(now))
     payload, _ = attest.unverified(trust.parse_json((state / REVOCATIONS_FILE).read_bytes(), REVOCATIONS_FILE))
     envelope = attest.sign(trust.REVOCATIONS_TYPE, payload, keys.revocation, *keys.beside)
     replace_file(state, REVOCATIONS_FILE, canonical(envelope) + b"\n", 0o644)

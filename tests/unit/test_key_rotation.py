@@ -27,6 +27,7 @@ from acceptd.record.keystore import open_signer, own_history
 from acceptd.record.succession import Rotation
 from acceptd.release import audit as release_audit
 from acceptd.release import memory, trust
+from acceptd.release.reconcile import reconcile
 from acceptd.release.signers import Auditor, ReleaseKeys
 from tests.release_world import MODEL, World, memory_directory, payload_of, put_signed, resign
 
@@ -291,6 +292,31 @@ def test_a_signature_of_the_old_key_alone_counts_no_more(world: World) -> None:
     assert any(
         "channel.json: is signed by a release key that did not count" in line for line in differences(world)
     )
+
+
+def test_a_list_by_a_revocation_key_that_gave_way_is_made_anew_and_nothing_of_it_stays(
+    world: World,
+) -> None:
+    """Put back from before the rotation, or made by who found the old key: it revokes what nobody revoked."""
+    bad, good = world.released("1.0.0"), world.released("2.0.0")
+    world.revoke(bad.bundle_digest)
+    listed, old = payload_of(world.revocations_file), load_signer(world.state, "revocation")
+    turn(world, "revocation")
+    rows = sorted([*listed["revoked"], listed["revoked"][0] | {"digest": good.bundle_digest}], key=str)
+    for payload in (listed, listed | {"revoked": rows, "number": 2**53 - 2}):
+        put_signed(world.revocations_file, payload, trust.REVOCATIONS_TYPE, old)
+        with pytest.raises(SignatureError):
+            world.open()
+        with pytest.raises(ReleaseError):
+            world.released("3.0.0")
+        assert any("does not count any more" in line for line in differences(world))
+        reconcile(world.state, world.ledger, world.keys, terms=world.terms)
+        assert world.open().bundle_digest == good.bundle_digest
+        assert differences(world) == []
+        assert payload_of(world.revocations_file)["number"] < 10
+    put_signed(world.revocations_file, listed | {"revoked": rows}, trust.REVOCATIONS_TYPE, old)
+    turn(world, "revocation")
+    assert world.open().bundle_digest == good.bundle_digest, "a rotation signs what stands by keys that count"
 
 
 def test_a_compromised_release_key_leads_no_loader_and_its_late_releases_are_not_trusted(world: World) -> None:
