@@ -72,7 +72,7 @@ def _pairs(left: Any, right: Any, key: str, form: str) -> Iterator[_Leaf]:
     """Yield every leaf; a table or element that only one contract has is one, and so is a range."""
     name = form.rpartition(".")[2]
     tables = isinstance(left, dict) and isinstance(right, dict)
-    if tables and not (_is_range(left) and _is_range(right)):
+    if tables and (name in _FREE or not (_is_range(left) and _is_range(right))):
         for part in [*left, *(part for part in right if part not in left)]:
             shown, known = _part(part), "*" if name in _FREE else part
             yield from _pairs(
@@ -90,8 +90,8 @@ def _pairs(left: Any, right: Any, key: str, form: str) -> Iterator[_Leaf]:
 def _named(left: list[Any], right: list[Any], key: str, form: str) -> Iterator[_Leaf]:
     by = _NAMED[form.rpartition(".")[2]]
 
-    def names(elements: list[Any]) -> dict[str, Any]:
-        return {"/".join(str(one[part]) for part in by if one.get(part) is not None): one for one in elements}
+    def names(elements: list[Any]) -> dict[tuple[Any, ...], Any]:
+        return {tuple(one.get(part) for part in by): one for one in elements}
 
     one, other = names(left), names(right)
     if len(one) != len(left) or len(other) != len(right):  # two floors of one name: told as a whole
@@ -99,9 +99,19 @@ def _named(left: list[Any], right: list[Any], key: str, form: str) -> Iterator[_
         return
     shared = [name for name in one if name in other]
     if shared != [name for name in other if name in one]:
-        yield f"{key} (order)", f"{form} (order)", list(one), list(other)
+        yield (
+            f"{key} (order)",
+            f"{form} (order)",
+            [_called(name) for name in one],
+            [_called(name) for name in other],
+        )
     for name in [*one, *(name for name in other if name not in one)]:
-        yield from _pairs(one.get(name), other.get(name), f"{key}[{name}]", f"{form}[]")
+        yield from _pairs(one.get(name), other.get(name), f"{key}[{_called(name)}]", f"{form}[]")
+
+
+def _called(name: Sequence[Any]) -> str:
+    """Return an element's name as it is shown; two may look alike, an output ``a/b`` and ``a`` of the slice ``b``."""
+    return "/".join(str(part) for part in name if part is not None)
 
 
 def _part(name: str) -> str:

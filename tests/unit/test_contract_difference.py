@@ -114,6 +114,33 @@ def test_no_name_of_an_output_is_taken_for_a_key(name: str) -> None:
     assert [one.tendency for one in changes(a_contract(1, more), a_contract(2))] == ["other"]
 
 
+def test_two_floors_whose_names_read_alike_are_two_floors() -> None:
+    """The output ``p/easy`` and the slice ``easy`` of the output ``p``: the team chooses what outputs are called."""
+
+    def on(output: str, **more: str) -> Callable[[Document], None]:
+        def change(document: Document) -> None:
+            model = document["models"][0]
+            model["outputs"] += [{"name": name, "dtype": "float32", "shape": [1, 3]} for name in ("p", "p/easy")]
+            model["quality"] = [{"output": output, "min_accuracy": 0.9, **more}]
+
+        return change
+
+    found = changes(a_contract(1, on("p/easy")), a_contract(2, on("p", slice="easy")))
+    assert [one.tendency for one in found] == ["looser", "tighter"]
+    assert not tightens(found)
+
+
+def test_domains_that_are_called_min_and_max_are_no_range() -> None:
+    def of(most: int) -> Callable[[Document], None]:
+        def change(document: Document) -> None:
+            document["models"][0]["opsets"] = {"min": 1, "max": most}
+
+        return change
+
+    (change,) = changes(a_contract(1, of(5)), a_contract(2, of(4)))
+    assert (change.key, change.tendency) == ("models[main].opsets.max", "other")
+
+
 def test_what_is_looser_stands_first_and_says_by_how_much() -> None:
     def both(document: Document) -> None:
         document["ceilings"]["run_ms"] = 10.0
