@@ -25,6 +25,8 @@ from acceptd.record.tables import entries
 from acceptd.release.layout import model_lock
 
 ENTRY = "contract-version"
+MAX_STEP = 1_000_000
+"""Between two versions. Who signs the last possible number would leave no other after it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +172,11 @@ def _follows(opened: Opened, before: Entry | None, *, first: bool) -> None:
         raise UsageError(
             f"{said.model} version {said.version}: version {number} is in force",
             remedy=f"to go back, sign the old text again as version {number + 1}",
+        )
+    if said.version - number > MAX_STEP:
+        raise UsageError(
+            f"{said.model} version {said.version}: version {number} is in force, and numbers come to an end",
+            remedy=f"write version = {number + 1}",
         )
     if said.supersedes != digest:
         raise UsageError(

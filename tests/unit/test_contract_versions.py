@@ -97,6 +97,12 @@ def test_a_tighter_key_does_not_hide_a_looser_one(place: Instance) -> None:
     refused(place, place.signed(a_contract(2, both), EVE), "members of mosaic do not count")
 
 
+def test_nobody_signs_the_last_number_there_is_and_leaves_none_after_it(place: Instance) -> None:
+    place.install(place.signed(a_contract(20261130)))
+    refused(place, place.signed(a_contract(2**31, tighter), EVE), "write version = 20261131")
+    place.install(place.signed(a_contract(20270101)))
+
+
 def test_the_models_own_team_buys_no_held_out_evaluations_by_tightening(place: Instance) -> None:
     def holding_out(document: dict[str, Any]) -> None:
         document["models"][0]["heldout"] = [{"sets": ["zebra_*"], "sha256": "7" * 64}]
