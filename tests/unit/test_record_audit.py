@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from acceptd.errors import StateError
-from acceptd.record import audit, checkpoint
+from acceptd.record import audit, checkpoint, tables
 from acceptd.record.audit import verify
 from acceptd.record.auditing import report
 from acceptd.record.canonical import digest
@@ -156,6 +156,32 @@ def test_a_trigger_that_does_an_attackers_work_is_found(state: Path) -> None:
     raw.commit()
     raw.close()
     assert ("database", "trigger quiet") in found(state)
+
+
+def test_a_revocation_taken_out_of_the_index_that_readers_use_is_found(state: Path) -> None:
+    """The entry stands, whole and in its tree, and nobody who asks by type sees it."""
+    edit(
+        state,
+        "DROP INDEX entries_type",
+        "CREATE INDEX entries_type ON entries (type, seq) WHERE type != 'revoked'",
+        "PRAGMA writable_schema=ON",
+        "UPDATE sqlite_schema SET sql = substr(sql, 1, instr(sql, ' WHERE') - 1) WHERE name = 'entries_type'",
+    )
+    with Ledger.open(state) as ledger:
+        assert list(ledger.entries(kind="revoked")) == [], "the attack works"
+    differences = verify(state)
+    assert {one.what for one in differences} == {"database"}
+    assert "missing from index entries_type" in differences[0].message
+
+
+def test_a_view_in_the_place_of_a_table_is_found(state: Path) -> None:
+    columns = ", ".join(column.name for column in tables.verdicts.columns)
+    edit(
+        state,
+        "ALTER TABLE verdicts RENAME TO shown",
+        f"CREATE VIEW verdicts AS SELECT {columns} FROM shown WHERE random() IS NOT 1",
+    )
+    assert ("database", "view verdicts") in found(state)
 
 
 def test_another_instances_file_is_found(state: Path, tmp_path: Path) -> None:
