@@ -110,7 +110,7 @@ def _named(left: list[Any], right: list[Any], key: str, form: str) -> Iterator[_
 
 
 def _called(name: Sequence[Any]) -> str:
-    """Return an element's name as it is shown; two may look alike, an output ``a/b`` and ``a`` of the slice ``b``."""
+    """Return a name as it is shown; two may look alike: output ``a/b``, and slice ``b`` of the output ``a``."""
     return "/".join(str(part) for part in name if part is not None)
 
 

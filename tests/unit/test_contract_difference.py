@@ -115,7 +115,7 @@ def test_no_name_of_an_output_is_taken_for_a_key(name: str) -> None:
 
 
 def test_two_floors_whose_names_read_alike_are_two_floors() -> None:
-    """The output ``p/easy`` and the slice ``easy`` of the output ``p``: the team chooses what outputs are called."""
+    """Output ``p/easy``, and slice ``easy`` of the output ``p``: the team chooses what outputs are called."""
 
     def on(output: str, **more: str) -> Callable[[Document], None]:
         def change(document: Document) -> None:
