@@ -57,8 +57,10 @@ from acceptd.work.workers import Hold
 Kind = Literal["directory", "zip", "tar", "tar.gz"]
 BUNDLE = "bundle"
 MANIFEST_FILE = "bundle.toml"
-ANY_TEAM = "local"
-"""The team of a local check: nobody's inbox, so a manifest may name any team."""
+ANY_TEAM = "*"
+"""The team of a local check, where a manifest may name any. No name can be this one, so no inbox is nobody's."""
+LOCAL = "local"
+"""What such a check calls its team until the manifest names one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +109,7 @@ class Acceptance:
     """Keeps what lies behind descriptors, up to so many bytes; without a ledger nothing is kept."""
 
     def __post_init__(self) -> None:
-        self.team = self.drop.team
+        self.team = LOCAL if self.drop.team == ANY_TEAM else self.drop.team
 
     def run(self, sealed: Sealed | None = None) -> Outcome:
         """Take the drop through all stages; with ``sealed`` the sealing was done before (recovery).
@@ -197,7 +199,7 @@ class Acceptance:
                 return
             self.manifest, self.inferred = found.manifest, list(found.inferred)
             self._name_jobs(found.manifest)
-        if self.team == ANY_TEAM:
+        if self.drop.team == ANY_TEAM:
             self.team = self.manifest.bundle.id.partition("/")[0]
         if self.manifest.bundle.id.partition("/")[0] != self.team and not self.inferred:
             return  # manifest/team-mismatch: the judge says so, and nothing of it is examined further

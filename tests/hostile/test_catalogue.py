@@ -45,3 +45,13 @@ def test_positive_control_the_honest_bundle_is_accepted_afterwards(bench: local.
     report = local.check_one(bench, classifier.write_bundle(tmp_path / "good"))
     assert report["verdict"] == "accepted", report["findings"]
     assert not codes(report, "reject", "hold")
+
+
+@pytest.mark.parametrize("team", ["local", "other"])
+def test_no_inbox_may_name_another_teams_model_whatever_it_is_called(
+    team: str, bench: local.Bench, tmp_path: Path
+) -> None:
+    """A team could be called as a local check calls its own."""
+    report = local.check_one(bench, classifier.write_bundle(tmp_path / "good"), team=team)
+    assert report["verdict"] == "rejected"
+    assert codes(report, "reject", "hold") == {"manifest/team-mismatch"}
