@@ -11,6 +11,7 @@ from rich.text import Text
 
 from acceptd.cli.common import JsonOption, StateOption, console
 from acceptd.cli.contract_office import STYLES, ModelArgument, Office, app, model_of, office, version_entry
+from acceptd.cli.tables import print_table
 from acceptd.contracts import propose as proposals
 from acceptd.contracts.difference import changes
 from acceptd.contracts.effective import Agreed, place_of, sources
@@ -160,7 +161,7 @@ def list_(state: StateOption = None, json_: JsonOption = False) -> None:
         return
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for column in ("model", "version", "status", "signers", "valid until", "what to know"):
-        table.add_column(column, overflow="fold")
+        table.add_column(column, overflow="fold", no_wrap=column in {"model", "version", "status"})
     for row in rows:
         end = str(row["valid_until"] or "-")[:10]
         cells = (row["model"], row["version"], row["status"], ", ".join(row["signers"]) or "-", end)
@@ -209,22 +210,13 @@ def history(model: ModelArgument, state: StateOption = None, json_: JsonOption =
     if json_:
         typer.echo(json.dumps(rows, sort_keys=True))
         return
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for column in ("version", "entry", "on", "digest", "signed by", "changes", "reason"):
-        table.add_column(column, overflow="fold", no_wrap=column in {"on", "digest"})
+    lines = []
     for row in rows:
         signed = row["problem"] or ", ".join(row["signers"])
-        cells = (
-            row["version"],
-            row["entry"],
-            row["at"][:10],
-            row["digest"][:12],
-            signed,
-            row["changes"],
-            row["reason"],
-        )
-        table.add_row(*(Text(line(cell, 300)) for cell in cells))
-    console().print(table if rows else f"no version of the contract of {model} is signed")
+        first = (row["version"], row["entry"], row["at"][:10], row["digest"][:12])
+        lines.append((*first, signed, row["changes"], row["reason"]))
+    columns = ("version", "entry", "on", "digest", "signed by", "changes", "reason")
+    print_table(console(), columns, lines, empty=f"no version of the contract of {model} is signed")
 
 
 def _recorded(place: Office, entry: Entry, before: Entry | None) -> dict[str, Any]:

@@ -13,12 +13,11 @@ from typing import Annotated, Any
 import typer
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-from rich.table import Table
-from rich.text import Text
 
 from acceptd import key_rotation
 from acceptd.cli.common import JsonOption, StateOption, chosen_state, console
 from acceptd.cli.sealing import seal
+from acceptd.cli.tables import print_table
 from acceptd.config import Paths, load_settings, policies_directory, require_state
 from acceptd.daemon_lock import acquire
 from acceptd.errors import UsageError
@@ -44,13 +43,8 @@ def list_(state: StateOption = None, json_: JsonOption = False) -> None:
     if json_:
         typer.echo(json.dumps([row.as_json() for row in rows], sort_keys=True))
         return
-    table = Table(box=None, pad_edge=False)
-    for column in ("role", "key", "state", "place", "since", "problem"):
-        table.add_column(column, overflow="fold", no_wrap=column in {"role", "key", "state"})
-    for row in rows:
-        cells = (row.role, row.key_id[:16], row.standing, row.place, row.since_words(), row.problem)
-        table.add_row(*(Text(line(cell)) for cell in cells))
-    console().print(table)
+    lines = [(row.role, row.key_id[:16], row.standing, row.place, row.since_words(), row.problem) for row in rows]
+    print_table(console(), ("role", "key", "state", "place", "since", "problem"), lines, empty="no key is known")
 
 
 @app.command("show")

@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
 from acceptd.cli.common import JsonOption, StateOption, chosen_state, console
 from acceptd.cli.release_sign import sign
 from acceptd.cli.sealing import sealing
+from acceptd.cli.tables import print_table
 from acceptd.config import Paths, load_settings, policies_directory, require_state
 from acceptd.errors import UsageError
 from acceptd.policy.load import load_reviewers
@@ -80,16 +79,14 @@ def list_(state: StateOption = None, json_: JsonOption = False) -> None:
     if json_:
         typer.echo(json.dumps([_plain(row) for row in rows], sort_keys=True))
         return
-    table = Table(box=None, pad_edge=False)
-    for column in ("model", "channel", "number", "version", "digest", "profiles", "expires", "problem"):
-        table.add_column(column, overflow="fold")
+    lines: list[list[Any]] = []
     for row in rows:
         facts = _plain(row)
         digest = str(facts.get("bundle_digest", ""))[:12]
         cells = [facts.get(name) for name in ("model_id", "channel", "number", "version")]
-        cells += [digest, ", ".join(row.profiles), facts.get("expires_at"), facts.get("problem")]
-        table.add_row(*(Text(line(cell)) if cell is not None else "" for cell in cells))
-    console().print(table)
+        lines.append([*cells, digest, ", ".join(row.profiles), facts.get("expires_at"), facts.get("problem")])
+    columns = ("model", "channel", "number", "version", "digest", "profiles", "expires", "problem")
+    print_table(console(), columns, lines, empty="nothing is released yet")
 
 
 @app.command("history")
@@ -106,21 +103,15 @@ def history(
     if json_:
         typer.echo(json.dumps([_plain(row) for row in rows], sort_keys=True))
         return
-    table = Table(box=None, pad_edge=False)
-    for column in ("number", "state", "kind", "version", "digest", "profiles", "at", "reason"):
-        table.add_column(column, overflow="fold")
+    lines: list[list[Any]] = []
     for row in rows:
         facts = _plain(row)
         digest = str(facts.get("bundle_digest") or facts.get("digest") or "")[:12]
         cells = [facts.get(name) for name in ("number", "state", "kind", "version")]
-        cells += [
-            digest,
-            ", ".join(row.profiles),
-            facts.get("activated_at") or facts.get("at"),
-            facts.get("reason"),
-        ]
-        table.add_row(*(Text(line(cell)) if cell is not None else "" for cell in cells))
-    console().print(table)
+        at = facts.get("activated_at") or facts.get("at")
+        lines.append([*cells, digest, ", ".join(row.profiles), at, facts.get("reason")])
+    columns = ("number", "state", "kind", "version", "digest", "profiles", "at", "reason")
+    print_table(console(), columns, lines, empty=f"{model} has no release on {channel} yet")
 
 
 @app.command("promote")

@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
 from acceptd.cli.common import JsonOption, StateOption, chosen_state, console, read_limited
 from acceptd.cli.sealing import sealing
+from acceptd.cli.tables import print_table
 from acceptd.config import load_settings, policies_directory, require_state
 from acceptd.errors import MalformedError, UsageError
 from acceptd.policy.load import load_reviewers
@@ -95,16 +94,12 @@ def list_(state: StateOption = None, json_: JsonOption = False) -> None:
     if json_:
         typer.echo(json.dumps(rows, sort_keys=True))
         return
-    table = Table(box=None, pad_edge=False)
-    for column in ("submission", "model", "digest", "holds", "standing"):
-        table.add_column(column, overflow="fold")
-    for one in rows:
-        cells = (one["submission"], one["model"], str(one["bundle_digest"])[:12], one["holds"], one["standing"])
-        table.add_row(*(Text(line(cell)) for cell in cells))
-    if rows:
-        console().print(table)
-    else:
-        console().print("nothing waits for a person")
+    lines = [
+        (one["submission"], one["model"], str(one["bundle_digest"])[:12], one["holds"], one["standing"])
+        for one in rows
+    ]
+    columns = ("submission", "model", "digest", "holds", "standing")
+    print_table(console(), columns, lines, empty="nothing waits for a person")
 
 
 @app.command("show")

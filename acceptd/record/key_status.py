@@ -39,7 +39,8 @@ class KeyRow:
 
     def since_words(self) -> str:
         """Return the entries for which it counts, for a person."""
-        return f"entry {self.since} ({self.since_at})" + (f" until {self.until}" if self.until is not None else "")
+        until = f" until {self.until}" if self.until is not None else ""
+        return f"entry {self.since} ({self.since_at[:10]}){until}"
 
     def as_json(self) -> dict[str, Any]:
         """Return the row as plain values."""
