@@ -33,7 +33,8 @@ code, .mono { font-family: ui-monospace, monospace; font-size: .87em; overflow-w
 table { border-collapse: collapse; width: 100%; font-size: .9rem; }
 th { text-align: left; font-weight: 600; color: var(--soft); }
 th, td { padding: .3rem .8rem .3rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }
-td { overflow-wrap: anywhere; } td.bad { color: var(--rejected); font-weight: 600; }
+td { overflow-wrap: anywhere; min-width: 4.4rem; } td:has(code) { min-width: 8.6rem; } td.right { min-width: 0; }
+td.bad { color: var(--rejected); font-weight: 600; }
 td.right, th.right { white-space: nowrap; }
 figure { margin: 1rem 0 0; } figcaption { color: var(--soft); font-size: .9rem; overflow-wrap: anywhere; }
 svg { display: block; width: 100%; height: 4rem; color: var(--tone); background: var(--card); }
@@ -41,7 +42,7 @@ details { margin-top: .6rem; } summary { color: var(--soft); cursor: pointer; }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: .25rem 1.2rem; margin: 0; }
 dt { color: var(--soft); } dd { margin: 0; overflow-wrap: anywhere; }
 @media (max-width: 34rem) { dl { grid-template-columns: 1fr; } dd { margin-bottom: .5rem; }
-  td { min-width: 4.2rem; } }
+  table:has(th:nth-child(5)) { width: 44rem; } table:has(th:nth-child(7)) { width: 62rem; } }
 @media print { :root { color-scheme: light; --ink: #000; --soft: #444; --paper: #fff; --line: #bbb; --card: #fff;
   --accepted: #0b5221; --rejected: #8c1d18; --held: #6b4000; --inconclusive: #4f2c7d; }
   main { max-width: none; padding: 0; } .finding, tr { break-inside: avoid; } h2, h3 { break-after: avoid; } }
