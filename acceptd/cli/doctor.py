@@ -22,7 +22,7 @@ from acceptd.record.anchor import open_anchor
 from acceptd.record.checkpoint import exported
 from acceptd.record.keystore import own_history
 from acceptd.record.log import Ledger
-from acceptd.report.escape import line
+from acceptd.report.escape import line, size
 from acceptd.retention.rules import KEYS
 from acceptd.retention.usage import disk_use, gib
 from acceptd.rules import load_rules
@@ -70,8 +70,9 @@ def _print(checks: list[Check], required: set[str], facts: dict[str, str], polic
             needed = f"required by policy {policy}" if _needed(one.name, required) else "not required"
             out.print(f"\n{one.name} ({needed}): {one.remedy}", markup=False)
     out.print()
-    for name, value in facts.items():
-        out.print(f"{name:12} {line(value)}", markup=False)
+    free = {"free_bytes": size(int(facts["free_bytes"]))} if "free_bytes" in facts else {}
+    for name, value in (facts | free).items():
+        out.print(f"{name:14} {line(value)}", markup=False, soft_wrap=True)
 
 
 def _installation(state: Path) -> dict[str, str]:

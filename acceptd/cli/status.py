@@ -15,10 +15,10 @@ from rich.text import Text
 from acceptd.cli.common import JsonOption, StateOption, chosen_state, console
 from acceptd.config import require_state
 from acceptd.daemon_lock import holder
+from acceptd.local import free_space
 from acceptd.record import leases
 from acceptd.record.log import Ledger
 from acceptd.record.queue import Queue, Submission
-from acceptd.record.reserve import free_bytes
 from acceptd.record.tables import FINAL_STATES
 from acceptd.report.escape import line
 from acceptd.retention.usage import disk_use, gib
@@ -47,7 +47,7 @@ def status(
     if work is not None:
         inside = work["queue"]["waiting"] + len(work["leases"]) + work["recording"]
         work["queue"]["beyond"] = max(0, unfinished - inside)
-    disk = disk_use(paths) | {"free": free_bytes(paths.state)}
+    disk = disk_use(paths) | {"free": free_space(paths.state)}
     if json_:
         body = [
             {
@@ -83,7 +83,7 @@ def status(
         _print_work(out, work)
     if given_up:
         _print_given_up(out, given_up)
-    out.print(submissions(rows))
+    out.print(submissions(rows) if rows else "nothing was submitted yet")
 
 
 def submissions(rows: Sequence[Submission]) -> Table:

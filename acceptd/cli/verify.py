@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from acceptd.cli.common import EXIT_AUDIT, JsonOption, console, read_limited
+from acceptd.cli.common import EXIT_AUDIT, JsonOption, console, fail, read_limited
 from acceptd.errors import LoaderError, MalformedError, SignatureError
 from acceptd.record import attest
 from acceptd.record.keys import Keyring
@@ -61,13 +61,19 @@ def verify(
             raise LoaderError(f"it is about the bundle {shown['bundle_digest']}, not {digest}")
     except LoaderError as error:
         if not json_:
-            raise
+            raise typer.Exit(fail(f"{path}: {error}", _remedy(error, rotations), code=EXIT_AUDIT)) from error
         typer.echo(json.dumps({"verified": False, "error": line(str(error), 400)}, sort_keys=True))
         raise typer.Exit(EXIT_AUDIT) from error
     if json_:
         typer.echo(json.dumps({"verified": True, **shown}, sort_keys=True))
         return
     print_verified(console(), shown)
+
+
+def _remedy(error: LoaderError, rotations: Path | None) -> str:
+    if isinstance(error, SignatureError) and rotations is None:
+        return "if its key was rotated, name what was published beside the keyring: --rotations rotations.json"
+    return "use no part of it; fetch it again from where it was published, and ask who changed it"
 
 
 def print_verified(out: Console, shown: Mapping[str, Any]) -> None:

@@ -106,8 +106,9 @@ class Directory:
 
     @property
     def words(self) -> str:
-        """The directory."""
-        return str(self.place)
+        """The directory; acceptd never makes it, since one on a volume that is not mounted would look empty."""
+        missing = "" if self.place.is_dir() else " (mount its volume, or make the directory for acceptd's user)"
+        return f"{self.place}{missing}"
 
     def last(self, origin: str) -> bytes | None:
         """Return the note of the largest size. A directory that is not there (not mounted) is no empty one."""

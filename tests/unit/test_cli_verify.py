@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from securesystemslib.dsse import Envelope
 from securesystemslib.exceptions import VerificationError
@@ -45,8 +46,6 @@ def key(tmp_path: Path) -> Path:
 
 
 def run(tmp_path: Path, key: Path, data: bytes | attest.Envelope, *words: str) -> tuple[int, dict[str, Any]]:
-    import typer
-
     app = typer.Typer()
     app.command()(verify)
     path = tmp_path / "file.json"
@@ -65,6 +64,23 @@ def test_a_statement_is_verified_without_state_or_database(tmp_path: Path, key: 
         "strict",
     )
     assert [one["name"] for one in told["subjects"]] == ["mosaic/m", "model.onnx"]
+
+
+def test_a_file_by_a_key_that_came_later_says_what_to_name(
+    tmp_path: Path, key: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stranger = Signer.of("ledger", Ed25519PrivateKey.generate())
+    old = tmp_path / "old.json"
+    old.write_bytes(Keyring.of([stranger.public_key()]).to_json())
+    old.chmod(0o644)
+    path = tmp_path / "statement.json"
+    path.write_text(json.dumps(statement()))
+    with pytest.raises(typer.Exit) as end:
+        verify(path, old)
+    assert end.value.exit_code == 5
+    told = capsys.readouterr().err
+    assert str(path) in told
+    assert "--rotations rotations.json" in told
 
 
 def test_any_dsse_verifier_can_do_it() -> None:

@@ -345,3 +345,10 @@ def test_a_command_tells_a_log_that_was_begun_anew_and_leaves_strangers_logs_alo
     shutil.rmtree(state.place / "checkpoints")
     with pytest.raises(LedgerError, match="exchanged or begun anew"):
         state.grow(9, kept)
+
+
+def test_a_directory_that_is_missing_says_what_to_do(tmp_path: Path) -> None:
+    place = tmp_path / "unmounted"
+    with pytest.raises(AnchorError, match=f"{place}.*mount its volume, or make the directory"):
+        Directory(place).last("acceptd/x")
+    assert not place.exists()
