@@ -25,6 +25,7 @@ from acceptd.compare import pairing
 from acceptd.errors import CellUnavailableError, ConfigError, InternalError
 from acceptd.evidence import Facts, HeldOut, HeldOutUnder, JobRecord, KeptFile, Sealed, Vectors, VectorSet
 from acceptd.heldout import pairs
+from acceptd.heldout.lean import lean
 from acceptd.heldout.place import Packed, pack
 from acceptd.judge import inventory
 from acceptd.judge.profiles import Target
@@ -184,7 +185,8 @@ class Stage:
                     closing_blob(self.tools.temporary)
                 )
                 rules = self.rules.under(target)
-                jobs.append(self._run(rules, cell, model, vectors, blobs["inputs"], blob, seconds, stack))
+                record = self._run(rules, cell, model, vectors, blobs["inputs"], blob, seconds, stack)
+                jobs.append(lean(record, model, [one for one in vectors.sets if one.model == model.name]))
         found: list[HeldOutUnder] = []
         room = self.rules.policy.evidence.keep_outputs_bytes
         for target in targets:

@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 
 from acceptd.cell.limits import job_limits
-from acceptd.evidence import Case, Done, Facts, HeldOut, JobRecord, Statistics
+from acceptd.evidence import Case, Done, Facts, HeldOut, JobRecord, Named, Note, Problem, Statistics, Walls
 from acceptd.heldout import place, stage
 from acceptd.judge.heldout import parts
 from acceptd.judge.profiles import Target
@@ -64,7 +64,7 @@ def a_stage(
     others: tuple[Target, ...] = (),
 ) -> Iterator[stage.Stage]:
     home = tmp_path / "heldout"
-    home.mkdir(mode=0o700)
+    home.mkdir(mode=0o700, parents=True)
     contract = naming(place.add(home, MODEL, sets(tmp_path / "mine")))
     comparer = SimpleNamespace(compare=lambda task, _files, **_more: Statistics(outputs=[]))
     tools = SimpleNamespace(temporary=tmp_path, cells=SimpleNamespace(apart=lambda: cell), comparer=comparer)
@@ -131,6 +131,28 @@ def test_every_required_profile_is_run_in_one_counted_evaluation_and_the_same_ti
     ]
     # Two tries under each of both fit into the stage.
     assert sum(2 * one["limits"].wall_seconds for one in cell.orders[1:]) <= 0.8 * Policy().heldout.seconds + 1e-9
+
+
+def test_a_job_cannot_make_what_is_recorded_large_for_one_input_and_small_for_another(tmp_path: Path) -> None:
+    """What it told would be written after the fixed time: megabytes tell by how much later the verdict comes."""
+    text, many = "x" * 4096, [Named(name=f"{number}" * 400, value=world.ref()) for number in range(4000)]
+    problem = Problem(code="run/output-unreadable", where=text, message=text)
+    flooded = own.a_run(
+        cases=own.cases(error=text, problems=[problem] * 64) * 50,
+        schema_=own.a_run().schema_.model_copy(update={"runtime": {f"{number}": text for number in range(64)}}),  # type: ignore[union-attr]
+        steps=[], message=text * 1000, stderr_tail=text, walls=Walls(states={}, notes={"root": text}),
+        done=Done(phases_ms={text * 100: 1.0}), notes=[Note(facts={"a": text * 1000})],
+    )  # fmt: skip
+    for answer, ending in ((flooded, "done"), (own.a_run(cases=own.cases(outputs=many)), "violation")):
+        with a_stage(tmp_path / ending, Ordered(own.decoded(), answer)) as made:
+            _, run = made.run().jobs
+        assert (run.ending, len(run.model_dump_json()) < 20_000) == (ending, True)
+    honest = own.a_run()
+    with a_stage(tmp_path / "honest", Ordered(own.decoded(), honest)) as made:
+        _, run = made.run().jobs
+    assert (run.ending, run.cases) == (honest.ending, honest.cases)
+    assert run.schema_ is not None
+    assert run.schema_.load_ms == honest.schema_.load_ms  # type: ignore[union-attr]
 
 
 def test_a_run_and_its_second_try_fit_into_the_stage(tmp_path: Path) -> None:
