@@ -157,7 +157,7 @@ TABLE: Final[Table] = {
         "hold",
         "reviewer",
         "The acceptor has no contract for this model and the policy wants one.",
-        "A reviewer writes policies/contracts/<team>/<model>.toml.",
+        "A reviewer agrees on one: acceptd contract propose, sign, install (docs/contracts.md).",
     ),
     "contract/model-missing": Code(
         "reject",
