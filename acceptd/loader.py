@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from acceptd.loader_session import Session
 
 _Found = TypeVar("_Found")
+_TRIES = 8
+"""Looks at rotations.json: one that is another each time must not hold a loader for ever."""
 KeySource = str | os.PathLike[str] | Keyring | Mapping[str, Any]
 """The trust anchor: the path of a keyring file, a keyring, or the keyring file's content as a mapping."""
 
@@ -154,6 +156,7 @@ def _by_todays_keys(
     """Return what ``look`` finds by the keys that count now; once more where a rotation came between."""
     remembered = memory.recall_keys(base, remembering)
     told = objects.read_if_there(root_fd, rotated.FILE, rotated.MAX_BYTES)
+    tries = _TRIES
     while True:
         keyring, followed = rotated.todays_keys(told, anchors, remembered)
         memory.remember_keys(base, followed, remembering)
@@ -161,7 +164,8 @@ def _by_todays_keys(
             return look(root_fd, keyring)
         except SignatureError:
             before, told = told, objects.read_if_there(root_fd, rotated.FILE, rotated.MAX_BYTES)
-            if told == before:
+            tries -= 1
+            if told == before or not tries:
                 raise
 
 

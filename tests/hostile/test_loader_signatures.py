@@ -21,7 +21,7 @@ from acceptd.errors import (
 )
 from acceptd.record.canonical import canonical
 from acceptd.record.keys import Keyring, Signer
-from acceptd.release import memory, trust
+from acceptd.release import memory, objects, trust
 from tests.release_world import MODEL, World, payload_of, put_signed, replace, repoint
 
 pytestmark = pytest.mark.hostile
@@ -218,3 +218,17 @@ def test_path_in_a_name(released: World, model_id: str) -> None:
         released.open(model_id)
     with pytest.raises(ReleaseNotFoundError):
         released.open(MODEL, model_id)
+
+
+def test_rotations_that_are_others_each_time_hold_no_loader(
+    released: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads = iter(range(1, 1000))
+
+    def read(_root: int, place: str, _limit: int) -> bytes | None:
+        return b'{"schema": 1, "rotations": []}' + b" " * next(reads) if place == "rotations.json" else None
+
+    monkeypatch.setattr(objects, "read_if_there", read)
+    with pytest.raises(SignatureError):
+        released.open(keys=Keyring(()))
+    assert next(reads) < 20
