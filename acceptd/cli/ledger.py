@@ -94,7 +94,11 @@ def verify(
         out = console()
         for one in differences:
             out.print(line(f"differs: {one.what} {one.where}: {one.message}"), markup=False)
-        word = "verified" if not differences else f"{len(differences)} differences"
+        word = (
+            "verified"
+            if not differences
+            else f"{len(differences)} difference{'s' if len(differences) > 1 else ''}"
+        )
         out.print(f"ledger: {head.size} entries, root {head.root.hex()[:16]}…, {word}", markup=False)
         if not kept:
             text = "no checkpoint from outside was compared: a cut log or a restored backup would not show"

@@ -13,7 +13,7 @@ from typing import Any, Final, Literal
 
 from rich.console import Console
 
-from acceptd.cli import check, common, replay, status, verify
+from acceptd.cli import check, common, replay, status, tables, verify
 from acceptd.record.canonical import canonical, plain
 from acceptd.record.queue import Submission
 from acceptd.replay.again import Replayed
@@ -125,6 +125,16 @@ CHANNELS: Final = (
         "line",
         lambda report: line(report["reason"]).encode() + b"\n",
         ("acceptd.cli.ledger", "acceptd.cli.release", "acceptd.cli.doctor"),
+    ),
+    Channel(
+        "terminal: a table, and its blocks of lines",
+        "lines",
+        lambda report: _screen(
+            lambda out: tables.print_table(
+                out, ("model", "reason"), [(report["reason"], report["reason"])], empty="none"
+            )
+        ),
+        ("acceptd.cli.tables", "acceptd.cli.review", "acceptd.cli.key", "acceptd.cli.contract_show"),
     ),
     Channel(
         "terminal: a replay",

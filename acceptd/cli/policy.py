@@ -130,7 +130,7 @@ def diff(
     out = console()
     for one in found:
         out.print(f"{one.tendency:8} {line(one.text(), 4000)}", soft_wrap=True)
-    out.print(f"{len(found)} differences" if found else "no difference: one digest")
+    out.print(f"{len(found)} difference{'s' if len(found) > 1 else ''}" if found else "no difference: one digest")
 
 
 @app.command("explain")

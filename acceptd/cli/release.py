@@ -204,8 +204,11 @@ def _released(desk: _Desk, digest: str) -> str:
     rows = [row for place in list(book.channels) for row in book.rows(*place)]
     found = {row.digest for row in rows if row.digest.startswith(digest)}
     if len(digest) < SHORTEST_PREFIX or len(found) != 1:
+        short = len(digest) < SHORTEST_PREFIX
         raise UsageError(
-            f"{len(found)} releases have a bundle digest that begins with {digest!r}",
+            f"{digest!r} is shorter than {SHORTEST_PREFIX} digits of a bundle digest"
+            if short
+            else f"{len(found)} releases have a bundle digest that begins with {digest!r}",
             remedy="give the whole digest: `acceptd report` and `release history --json` show it",
         )
     return found.pop()

@@ -55,7 +55,7 @@ def _facts(record: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("Threads", f"{record['intra_op_threads']} in an operator, {record['inter_op_threads']} across operators"),
         ("Optimisation", record["optimisation"]),
         (
-            "Session entries",
+            "Session",
             ", ".join(f"{key}={value}" for key, value in sorted(record["session_entries"].items())),
         ),
         ("Custom operators", ", ".join(one["domain"] for one in operators)),

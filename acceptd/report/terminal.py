@@ -148,6 +148,8 @@ def _facts(report: Mapping[str, Any], unicode: bool, every: bool) -> Table:
         rows.append(("release", where or "promoted"))
     if report.get("submission"):
         rows.append(("submission", report["submission"]))
+        if every and report["verdict"] == "held":
+            rows.append(("decide", f"acceptd review show {report['submission']}"))
     rows.append(("ledger", report.get("ledger", "unanchored")))
     for name, value in rows:
         if value:

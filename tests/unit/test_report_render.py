@@ -35,6 +35,11 @@ class TestTerminal:
                        "12" * 32, "memory_cgroup unavailable", "37 ms", "71.0 MiB", "unanchored"):  # fmt: skip
             assert wanted in text
 
+    def test_a_reviewers_report_of_a_held_bundle_names_the_next_command(self) -> None:
+        made = report(verdict="held")
+        assert f"acceptd review show {made['submission']}" in terminal(made, every_finding=True)
+        assert "acceptd review show" not in terminal(made)
+
     @pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
     def test_it_fits_eighty_columns_and_drives_no_terminal(self, encoding: str) -> None:
         text = terminal(
