@@ -10,6 +10,7 @@ import base64
 import binascii
 import json
 import os
+import stat
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -168,13 +169,33 @@ def published(bodies: Iterable[tuple[int, dict[str, Any]]]) -> bytes:
     )
 
 
+def lies_there(state: Path, due: bytes | None) -> bytes | None:
+    """Return ``rotations.json`` as far as it can be ``due``; None: there is none; no bytes: it is no file.
+
+    An auditor looks at a state that somebody else made: it may be a pipe, a link to a device, or without end.
+    """
+    try:
+        fd = os.open(state / ROTATIONS, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    except OSError:
+        return b""
+    try:
+        return _read(fd, len(due or b"") + 1) if stat.S_ISREG(os.fstat(fd).st_mode) else b""
+    finally:
+        os.close(fd)
+
+
+def _read(fd: int, most: int) -> bytes:
+    with open(fd, "rb", closefd=False) as file:
+        return file.read(most)
+
+
 def publish(state: Path, ledger: Ledger) -> bool:
     """Write ``rotations.json`` where it is not what the log says; return whether it was written."""
     bodies = rotations(ledger)
-    path = state / ROTATIONS
     due = published(bodies) if bodies else b""
-    there = path.read_bytes() if path.exists() else b""
-    if there == due or not due:
+    if not due or lies_there(state, due) == due:
         return False
     replace_file(state, ROTATIONS, due, 0o644)
     return True

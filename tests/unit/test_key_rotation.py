@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
@@ -233,6 +234,15 @@ def test_loaders_go_on_with_the_old_keyring_and_with_the_new_one(world: World) -
     assert world.open().bundle_digest == before.bundle_digest, "an operator replaced the keyring"
 
 
+def test_a_pipe_or_a_device_in_the_place_of_rotations_holds_nobody(world: World) -> None:
+    turn(world, "release")
+    for make in (os.mkfifo, lambda path: os.symlink("/dev/zero", path)):
+        (world.state / "rotations.json").unlink()
+        make(world.state / "rotations.json")
+        assert differences(world) == ["keys rotations.json: is not what the entries say: loaders cannot follow"]
+        assert keystore.publish(world.state, world.ledger)
+
+
 def test_a_loader_takes_no_new_key_on_its_own_word(world: World) -> None:
     world.released()
     old, thief = load_signer(world.state, "release"), Signer.of("release", Ed25519PrivateKey.generate())
@@ -307,12 +317,9 @@ def test_a_list_by_a_revocation_key_that_gave_way_is_made_anew_and_nothing_of_it
         put_signed(world.revocations_file, payload, trust.REVOCATIONS_TYPE, old)
         with pytest.raises(SignatureError):
             world.open()
-        with pytest.raises(ReleaseError):
-            world.released("3.0.0")
         assert any("does not count any more" in line for line in differences(world))
         reconcile(world.state, world.ledger, world.keys, terms=world.terms)
-        assert world.open().bundle_digest == good.bundle_digest
-        assert differences(world) == []
+        assert (world.open().bundle_digest, differences(world)) == (good.bundle_digest, [])
         assert payload_of(world.revocations_file)["number"] < 10
     put_signed(world.revocations_file, listed | {"revoked": rows}, trust.REVOCATIONS_TYPE, old)
     turn(world, "revocation")

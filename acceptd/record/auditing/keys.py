@@ -7,7 +7,7 @@ from pathlib import Path
 from acceptd.errors import LedgerError
 from acceptd.record.auditing.report import Report
 from acceptd.record.keys import ROLES, Keyring, load_keyring
-from acceptd.record.keystore import ROTATIONS, pending, published, rotations
+from acceptd.record.keystore import ROTATIONS, lies_there, pending, published, rotations
 from acceptd.record.log import Ledger
 from acceptd.record.succession import History
 
@@ -34,8 +34,7 @@ def check_keyring(state: Path, ledger: Ledger, history: History, own: bool, repo
     except LedgerError:
         return  # said already
     due = published(found) if found else None
-    path = state / ROTATIONS
-    there = path.read_bytes() if path.exists() else None
+    there = lies_there(state, due)
     if there != due:
         word = "is missing" if there is None else "is not what the entries say"
         report.add("keys", ROTATIONS, f"{word}: loaders cannot follow")
