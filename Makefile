@@ -40,8 +40,8 @@ soak-ledger: setup  ## 8 writers and 20 readers on one ledger for a minute: noth
 strace-proof: setup  ## every write, fsync, rename and open of the record fails once (needs strace; half an hour): nothing acknowledged is lost
 	$(PY) -m tests.crash.disk_errors
 
-bench-ledger: setup  ## the ledger at a hundred and at a million entries: append, proof, full verification (2 GB of disk)
-	$(PY) -m bench.ledger
+bench-ledger: setup  ## the ledger at a hundred and at a million entries: append, proof, full verification (2 GB of disk; MIX=model: 6)
+	$(PY) -m bench.ledger --mix $(or $(MIX),short)
 
 backend-cell: setup  ## every ONNX backend case through every job kind: no job may fail for want of a preloaded module
 	ACCEPTD_BACKEND_CASES=all $(PY) -m pytest -q tests/cell/test_backend_sample.py

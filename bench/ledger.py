@@ -1,10 +1,10 @@
 """The ledger at a hundred and at a million entries: append, proof, full verification, memory.
 
-Usage: python -m bench.ledger [--entries N] [--state DIR] [--real] [--workers N]
+Usage: python -m bench.ledger [--entries N] [--state DIR] [--mix MIX] [--workers N]
 
-What the entries are, :mod:`bench.ledger_state` says; with ``--real`` verdicts are as long as the demo's (22 KB
-for 2.6) and have their evidence. The appends that are measured are single verdicts, each with its own commit
-and fsync, of both sizes in turn (A B A B), so that a busy disk meets both alike.
+What the entries are, :mod:`bench.ledger_state` says, and how long the verdicts of each mix.
+The appends that are measured are single verdicts, each with its own commit and fsync, of both sizes in turn
+(A B A B), so that a busy disk meets both alike.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from acceptd.record import audit
 from acceptd.record.database import FILE_NAME
 from acceptd.record.keys import Signer, load_signer
 from acceptd.record.log import Ledger
-from bench.ledger_state import grow, verdict
+from bench.ledger_state import MIXES, grow, verdict
 
 SMALL = 100
 ROUNDS = 5
@@ -38,7 +38,7 @@ def timed(ledger: Ledger, first: int, signer: Signer) -> list[float]:
     """Append APPENDS single verdicts; return the milliseconds of each."""
     found = []
     for number in range(first, first + APPENDS):
-        new = verdict(number, signer)
+        new = verdict(number, signer, place=(ledger.origin, ledger.tree().size))
         start = time.perf_counter()
         ledger.append(new.type, new.body, submission=new.submission)
         found.append((time.perf_counter() - start) * 1000)
@@ -123,18 +123,21 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--entries", type=int, default=1_000_000)
     parser.add_argument("--state", type=Path, help="keep the large log here, and go on from it")
-    parser.add_argument("--real", action="store_true", help="verdicts and evidence as large as the demo's")
+    parser.add_argument("--mix", choices=MIXES, default="short", help="how long the verdicts' statements are")
     parser.add_argument("--workers", type=int, help="processes that verify (default: one for each core)")
     parser.add_argument("--make-only", action="store_true", help="make the large log and stop")
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="acceptd-bench-") as name:
         small = Path(name) / "small"
         large = chosen.state or Path(name) / "large"
-        grow(small, SMALL, real=chosen.real)
-        grow(large, chosen.entries, real=chosen.real)
+        grow(small, SMALL, mix=chosen.mix)
+        start = time.perf_counter()
+        grow(large, chosen.entries, mix=chosen.mix)
+        made = round(time.perf_counter() - start, 1)
         if chosen.make_only:
             return 0
         result = {"machine": platform.platform(), "python": platform.python_version(), "entries": chosen.entries}
+        result |= {"mix": chosen.mix, "made_s": made}
         result |= verification(large, chosen.workers) | proofs(large) | appends(small, large)
         if chosen.state is None:
             shutil.rmtree(large)

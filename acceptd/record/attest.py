@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from acceptd.errors import LedgerError, MalformedError, SignatureError
@@ -131,16 +131,22 @@ def sign_statement(value: Mapping[str, Any], signer: Signer) -> Envelope:
 
 
 def verify_statement(
-    envelope: object, keyring: Keyring, role: str = "ledger", predicate_types: Sequence[str] = VERDICT_TYPES
+    envelope: object,
+    keyring: Keyring,
+    role: str = "ledger",
+    predicate_types: Sequence[str] = VERDICT_TYPES,
+    read: Callable[[bytes], Any] = parse,
 ) -> dict[str, Any]:
     """Return the statement in an envelope signed by a key of ``role``.
+
+    ``read`` is :func:`acceptd.record.canonical.parse`, or a quicker one that takes and refuses the same.
 
     Raises SignatureError as :func:`verify`, MalformedError where the payload is not a canonical
     Statement v1 with one of these predicate types.
     """
     payload = verify(envelope, PAYLOAD_TYPE, keyring, role)
     try:
-        value = parse(payload)
+        value = read(payload)
     except LedgerError as error:
         raise MalformedError(f"the statement is {error}") from error
     if not isinstance(value, dict) or value.get("_type") != STATEMENT_TYPE:
@@ -154,11 +160,19 @@ def verify_statement(
 
 
 def statement_differences(
-    value: Mapping[str, Any], submission: str | None, body: Mapping[str, Any], log: str, number: int
+    value: Mapping[str, Any],
+    submission: str | None,
+    body: Mapping[str, Any],
+    log: str,
+    number: int,
+    digest: Callable[[object], str] = digest,
 ) -> Iterator[str]:
-    """Yield in words what a verified statement says otherwise than its entry, the one of ``number`` in ``log``."""
+    """Yield in words what a verified statement says otherwise than its entry, the one of ``number`` in ``log``.
+
+    ``digest`` is :func:`acceptd.record.canonical.digest`, or a quicker one that says the same of what was parsed.
+    """
     predicate = value["predicate"]
-    due = bound(submission, body["verdict"], body["findings"])
+    due = {"submission": submission, "verdict": body["verdict"], "findings_digest": digest(body["findings"])}
     due |= {key: said for key, said in body.items() if key in predicate and key not in due}
     if value["predicateType"] != FIRST_VERDICT_TYPE:
         due["entry"] = {"log": log, "number": number}

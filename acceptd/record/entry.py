@@ -26,7 +26,7 @@ Entry types and what their bodies must hold (more keys are welcome; unknown type
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -40,6 +40,7 @@ VERDICTS: Final = frozenset({"accepted", "rejected", "held", "inconclusive"})
 _TYPE: Final = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", re.ASCII)
 _SUBMISSION: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", re.ASCII)
 _AT: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
+_MEMBERS: Final = frozenset({"v", "seq", "type", "at", "body"})
 _FINDING_TEXTS: Final = ("code", "severity", "audience", "stage", "where", "message")
 
 
@@ -176,18 +177,22 @@ def encode(seq: int, new: NewEntry, at: str) -> bytes:
     return canonical(value)
 
 
-def decode(leaf: bytes, leaf_hash: bytes) -> Entry:
-    """Return the entry that a leaf holds; raise LedgerError unless it is canonical and of our form."""
+def decode(leaf: bytes, leaf_hash: bytes, read: Callable[[bytes], Any] = parse) -> Entry:
+    """Return the entry that a leaf holds; raise LedgerError unless it is canonical and of our form.
+
+    ``read`` is :func:`acceptd.record.canonical.parse`, or a quicker one that takes and refuses the same.
+    """
     if not isinstance(leaf, bytes):  # SQLite's columns hold any type that somebody puts there
         raise LedgerError("a leaf that is not bytes")
-    value = parse(leaf)
+    value = read(leaf)
     try:
-        keys = set(value) - {"submission"}
+        keys = value.keys() - {"submission"}
         well_formed = (
-            keys == {"v", "seq", "type", "at", "body"}
+            keys == _MEMBERS
             and value["v"] == LEAF_VERSION
             and type(value["seq"]) is int
-            and all(isinstance(value[key], str) for key in ("type", "at"))
+            and isinstance(value["type"], str)
+            and isinstance(value["at"], str)
             and isinstance(value.get("submission", ""), str)
             and isinstance(value["body"], dict)
         )

@@ -7,7 +7,7 @@ Nothing here is true by itself: every row follows from the entries, in their ord
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from sqlalchemy import Connection, Insert, Update, bindparam, delete, insert, literal_column, update
@@ -94,8 +94,8 @@ def verdict_row(entry: Entry) -> dict[str, Any]:
     }
 
 
-def finding_rows(entry: Entry) -> list[dict[str, Any]]:
-    """Return the rows of ``findings`` that follow from a verdict, in order."""
+def finding_rows(entry: Entry, write: Callable[[object], bytes] = canonical) -> list[dict[str, Any]]:
+    """Return the rows of ``findings`` that follow from a verdict, in order; ``write`` gives canonical bytes."""
     return [
         {
             "submission": entry.submission,
@@ -106,7 +106,7 @@ def finding_rows(entry: Entry) -> list[dict[str, Any]]:
             "stage": finding["stage"],
             "place": finding["where"],
             "message": finding["message"],
-            "evidence": canonical(finding.get("evidence", {})).decode(),
+            "evidence": write(finding.get("evidence", {})).decode(),
             "count": count if type(count := finding.get("count", 1)) is int else 1,
         }
         for position, finding in enumerate(entry.body["findings"])

@@ -16,10 +16,11 @@ from typing import Any
 
 import pytest
 
-from acceptd.record import audit, checkpoint
+from acceptd.record import audit, checkpoint, projections, tables
 from acceptd.record.auditing import pool
 from acceptd.record.auditing.parts import Part
 from acceptd.record.database import FILE_NAME
+from acceptd.record.entry import Entry
 from acceptd.record.keys import create_keys, load_keyring, load_signer
 from acceptd.record.log import Ledger
 from acceptd.record.queue import Queue
@@ -79,6 +80,15 @@ def edit(state: Path, statement: str) -> None:
 
 def places(found: audit.Audit) -> list[tuple[str, str]]:
     return sorted({(one.what, one.where) for one in found.differences})
+
+
+def test_rows_made_anew_have_the_order_of_their_tables() -> None:
+    """The audit compares them place by place."""
+    finding = dict.fromkeys(("code", "severity", "audience", "stage", "where", "message"), "x")
+    body = {"verdict": "held", "judged_at": AT, "reason": "", "findings": [finding]}
+    entry = Entry(1, "verdict", AT, "s-1", body, b"", b"")
+    assert list(projections.verdict_row(entry)) == [column.name for column in tables.verdicts.columns]
+    assert list(projections.finding_rows(entry)[0]) == [column.name for column in tables.findings.columns]
 
 
 def test_an_honest_log_is_whole_over_the_edges_of_parts(state: Path) -> None:

@@ -45,4 +45,4 @@ def test_the_record_imports_no_numpy_and_nothing_of_onnx() -> None:
 def test_what_a_loader_needs_imports_no_database() -> None:
     names = loaded(LOADER)
     assert "cryptography" in names
-    assert not names & {"sqlalchemy", "sqlite3", "pydantic", "numpy"}
+    assert not names & {"sqlalchemy", "sqlite3", "pydantic", "numpy", "orjson", "nacl"}

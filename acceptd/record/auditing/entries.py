@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from acceptd.errors import LedgerError, LoaderError
 from acceptd.record import merkle
 from acceptd.record.attest import statement_differences, unverified, verify_statement
-from acceptd.record.auditing import projected
+from acceptd.record.auditing import projected, quick
 from acceptd.record.auditing.report import Report
 from acceptd.record.auditing.rules import InPart
 from acceptd.record.entry import Entry, check_body, decode, moment_of, unique_key, valid_time
@@ -22,11 +22,20 @@ LEVEL: Final = 12
 CLOCK_SECONDS: Final = 60
 """A clock that is stepped back by so little was corrected, not set."""
 
-_ENTRIES: Final = (
-    "SELECT seq, type, submission, unique_key, leaf, leaf_hash, recorded_at FROM entries "
-    "WHERE seq >= ? AND seq < ? ORDER BY seq"
+_ENTRIES: Final = " ".join(
+    (
+        "SELECT e.seq, e.type, e.submission, e.unique_key, e.leaf, e.leaf_hash, e.recorded_at,",
+        projected.BESIDE,
+        "FROM entries e",
+        projected.JOIN,
+        "WHERE e.seq >= ? AND e.seq < ? ORDER BY e.seq",
+    )
 )
 _NODES: Final = "SELECT idx, hash FROM nodes WHERE level = ? AND idx >= ? AND idx < ? ORDER BY idx"
+
+
+_COLUMNS: Final = 7
+"""Those of ``entries``, in a row of that query; what is joined to them follows."""
 
 
 class Stored(NamedTuple):
@@ -62,7 +71,7 @@ def check_entries(
     rules = InPart()
     came: dict[str, Any] = {"verdicts": 0, "findings": 0, "releases": [], "first": "", "last": ""}
     for values in raw.execute(_ENTRIES, (first, end)):
-        row = Stored._make(values)
+        row = Stored._make(values[:_COLUMNS])
         if whole and row.seq != first + len(leaves):
             report.add("entry", f"entry {first + len(leaves)}", f"is missing: entry {row.seq} follows")
             whole = False  # what comes after a gap has another tree; one difference says it
@@ -73,7 +82,7 @@ def check_entries(
         entry = check_entry(row, leaf, leaf_hash, origin, keys, report)
         if entry is not None:
             rules.look(entry)
-            _follow(raw, entry, came, report)
+            _follow(raw, row, entry, values[_COLUMNS:], came, report)
             if came["last"]:
                 check_clock(came["last"], entry.seq, entry.at, report)
             came["first"], came["last"] = came["first"] or entry.at, entry.at
@@ -96,10 +105,19 @@ def check_entries(
     return came | {"marks": {str(mark): hashes(mark) for mark in marks if mark <= size}}
 
 
-def _follow(raw: sqlite3.Connection, entry: Entry, came: dict[str, Any], report: Report) -> None:
+def _follow(
+    raw: sqlite3.Connection,
+    row: Stored,
+    entry: Entry,
+    joined: tuple[Any, ...],
+    came: dict[str, Any],
+    report: Report,
+) -> None:
     """What follows from one entry: projected rows, and evidence that must be there."""
     if entry.type == "verdict":
-        verdicts, findings = projected.check_verdict(raw, entry, report)
+        # Joined by the row's columns: they may lie, and then the rows are asked for by what the leaf says.
+        honest = row.type == entry.type and row.submission == entry.submission
+        verdicts, findings = projected.check_verdict(raw, entry, joined if honest else None, report)
         came["verdicts"] += verdicts
         came["findings"] += findings
         bound = entry.body.get("evidence_digest")
@@ -126,7 +144,7 @@ def check_entry(
     if leaf_hash != row.leaf_hash:
         report.add("entry", where, "its bytes are not those of its leaf hash")
     try:
-        entry = decode(leaf, leaf_hash)
+        entry = decode(leaf, leaf_hash, quick.parse)
         check_body(entry.type, entry.submission, entry.body)
         due = Stored(
             entry.seq,
@@ -159,11 +177,11 @@ def _statement(entry: Entry, origin: str, keys: History, report: Report) -> None
         report.add("statement", where, "the verdict has no signed statement")
         return
     try:
-        value = verify_statement(envelope, keys.at(entry.seq))
+        value = verify_statement(envelope, quick.keyring(keys.at(entry.seq)), read=quick.parse)
     except LoaderError as error:
         report.add("statement", where, _out_of_time(envelope, entry.seq, keys) or error)
         return
-    for difference in statement_differences(value, entry.submission, entry.body, origin, entry.seq):
+    for difference in statement_differences(value, entry.submission, entry.body, origin, entry.seq, quick.digest):
         report.add("statement", where, difference)
 
 

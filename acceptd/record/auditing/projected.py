@@ -15,6 +15,7 @@ from sqlalchemy.schema import CreateTable
 
 from acceptd.errors import LedgerError
 from acceptd.record import projections, tables
+from acceptd.record.auditing import quick
 from acceptd.record.auditing.report import Report
 from acceptd.record.auditing.source import count
 from acceptd.record.entry import Entry
@@ -28,21 +29,38 @@ _STALE: Final = "is not what the entries say"
 _MISSING: Final = "is due and not there, or not so"
 _FIELDS: Final = ("model", "channel", "number", "digest", "kind", "reason", "verdict_seq")
 _COLUMNS: Final = {table.name: [column.name for column in table.columns] for table in tables.STORED.all()}
+_COUNTED: Final = "(SELECT count(*) FROM findings f WHERE f.submission = e.submission)"
+BESIDE: Final = ", ".join(
+    [*(f"v.{name}" for name in _COLUMNS["verdicts"]), f"CASE e.type WHEN 'verdict' THEN {_COUNTED} END"]
+)
+"""What a query of ``entries e`` with :data:`JOIN` tells of each verdict's rows, for :func:`check_verdict`."""
+JOIN: Final = "LEFT JOIN verdicts v ON e.type = 'verdict' AND v.submission = e.submission"
 _VERDICT: Final = f"SELECT {', '.join(_COLUMNS['verdicts'])} FROM verdicts WHERE submission = ?"  # noqa: S608
 _FINDINGS: Final = f"SELECT {', '.join(_COLUMNS['findings'])} FROM findings WHERE submission = ? ORDER BY position"  # noqa: S608
 
 
-def check_verdict(raw: sqlite3.Connection, entry: Entry, report: Report) -> tuple[int, int]:
-    """Compare the rows of one verdict; return how many of ``verdicts`` and of ``findings`` stand for it."""
-    row = projections.verdict_row(entry)
-    due = tuple([row[name] for name in _COLUMNS["verdicts"]])
-    stored = raw.execute(_VERDICT, (entry.submission,)).fetchone()
+def check_verdict(
+    raw: sqlite3.Connection, entry: Entry, joined: tuple[Any, ...] | None, report: Report
+) -> tuple[int, int]:
+    """Compare the rows of one verdict; return how many of ``verdicts`` and of ``findings`` stand for it.
+
+    ``joined`` is what :data:`BESIDE` told of the entry, None where that may not be its own.
+    """
+    due = tuple(projections.verdict_row(entry).values())  # in the order of the table: a test says so
+    stored = raw.execute(_VERDICT, (entry.submission,)).fetchone() if joined is None else joined[:-1]
+    if stored is not None and stored[0] is None:
+        stored = None  # SQLite's way to join nothing
     if stored != due:
         report.add(
             "projection", f"verdicts: submission={entry.submission}", _MISSING if stored is None else _STALE
         )
+    if joined is not None and joined[-1] == 0 and not entry.body["findings"]:
+        return int(stored is not None), 0
     names = _COLUMNS["findings"]
-    rows = {one["position"]: tuple(one[name] for name in names) for one in projections.finding_rows(entry)}
+    rows = {
+        one["position"]: tuple(one[name] for name in names)
+        for one in projections.finding_rows(entry, quick.written)
+    }
     there = {one[1]: one for one in raw.execute(_FINDINGS, (entry.submission,))}
     if rows != there:
         for position in sorted(rows.keys() | there.keys(), key=str)[: MAX_SHOWN * 10]:
