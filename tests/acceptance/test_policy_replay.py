@@ -187,7 +187,11 @@ def test_what_would_have_been_run_otherwise_needs_a_rerun(done: World, old: str,
 def test_one_profile_less_needs_no_rerun(done: World) -> None:
     both = 'profiles = ["cpu"]\noptional_profiles = ["basic"]'
     _, found = replay(done.state, policy(done, (both, 'profile = "basic"')))
-    assert (accepted(found).status, accepted(found).new) == ("unchanged", "accepted"), accepted(found)
+    one = accepted(found)
+    assert one.new == "accepted", one
+    # On a busy host a profile's run may have left probes out: what it said of that goes with the profile.
+    assert {*(one.added or ()), *(one.removed or ())} <= {"behaviour/probes-left-out"}, one
+    assert one.status == ("changed" if one.added or one.removed else "unchanged")
 
 
 def test_a_submission_whose_rules_were_not_kept_says_so(done: World, tmp_path: Path) -> None:
