@@ -5,6 +5,7 @@ It ends when its input does, so it never outlives the audit that began it; Ctrl-
 
 from __future__ import annotations
 
+import gc
 import json
 import signal
 import sys
@@ -22,6 +23,9 @@ def main() -> int:
     path = Path(setup["path"])
     keys = None if setup["keys"] is None else History.parse(setup["keys"])
     work = Work(source.connect(path), path, setup["origin"], keys)
+    # What decoding makes has no cycles; to look for some at every 700 objects took a tenth of the time.
+    gc.freeze()
+    gc.set_threshold(100_000, 50, 50)
     for text in sys.stdin:
         kind, first, end, marks = json.loads(text)
         sys.stdout.write(json.dumps(work.do(Part(kind, first, end, tuple(marks)))) + "\n")
