@@ -12,7 +12,7 @@ from acceptd.compare.blob import Blob
 from acceptd.compare.confine import confine
 from acceptd.compare.service import compare, serve
 from acceptd.compare.task import Bounded, CompareTask, Labelled, Pair, Slice
-from acceptd.evidence import TensorRef
+from acceptd.values import TensorRef
 
 
 def warm() -> None:

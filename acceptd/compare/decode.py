@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from acceptd.compare.blob import Blob, MalformedError
-from acceptd.evidence import TensorRef
+from acceptd.values import TensorRef
 
 Array = np.ndarray[Any, Any]
 

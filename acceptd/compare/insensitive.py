@@ -8,7 +8,7 @@ from acceptd.compare import decode
 from acceptd.compare.blob import Blob
 from acceptd.compare.nested import Blobs, blob_of, identical
 from acceptd.compare.task import Group, Sample, Slice
-from acceptd.evidence import TensorRef
+from acceptd.values import TensorRef
 
 MAX_BYTES: Final = 4 << 20
 """A constant output of different batch sizes is only looked for up to this size."""

@@ -14,8 +14,8 @@ from acceptd.compare.nested import Blobs, blob_of, plain
 from acceptd.compare.tally import Tally
 from acceptd.compare.task import Slice
 from acceptd.compare.values import CHUNK_ELEMENTS, DiffersError, chunks
-from acceptd.evidence import TensorRef
 from acceptd.statistics_facts import LabelRows, Labels
+from acceptd.values import TensorRef
 
 Array = np.ndarray[Any, Any]
 MOST: Final = 256

@@ -14,7 +14,7 @@ from acceptd.compare.kinds import Measures
 from acceptd.compare.tally import Tally
 from acceptd.compare.task import Companion, Pair, Slice
 from acceptd.compare.values import DiffersError, boxes, map_keys, same_bytes, strings, tensors
-from acceptd.evidence import MapRef, OptionalRef, SequenceRef, TensorRef, ValueRef
+from acceptd.values import MapRef, OptionalRef, SequenceRef, TensorRef, ValueRef
 
 MAX_DEPTH: Final = 16
 

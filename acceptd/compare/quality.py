@@ -15,8 +15,8 @@ from acceptd.compare.blob import MalformedError
 from acceptd.compare.nested import Blobs, blob_of, plain
 from acceptd.compare.task import Labelled, Slice
 from acceptd.compare.values import CHUNK_ELEMENTS, strings
-from acceptd.evidence import ClassCount, QualityStats, TensorRef
-from acceptd.golden_facts import MAX_CLASSES, MAX_SLICES
+from acceptd.golden_facts import MAX_CLASSES, MAX_SLICES, ClassCount, QualityStats
+from acceptd.values import TensorRef
 
 Array = np.ndarray[Any, Any]
 

@@ -12,7 +12,8 @@ from acceptd.compare.blob import MalformedError
 from acceptd.compare.nested import Blobs, blob_of, plain
 from acceptd.compare.task import Bounded
 from acceptd.compare.values import CHUNK_ELEMENTS, chunks
-from acceptd.evidence import InputStats, TensorRef
+from acceptd.golden_facts import InputStats
+from acceptd.values import TensorRef
 
 _UNIT: Final = {"bfloat16": 2.0**-8, "float16": 2.0**-11, "float32": 2.0**-24, "float64": 0.0}
 """Half a unit in the last place: a bound is taken in the input's own precision, as the loader takes it."""

@@ -20,8 +20,10 @@ from acceptd.compare.quality import quality
 from acceptd.compare.tally import Tally
 from acceptd.compare.task import Companion, CompareTask, Pair, Slice
 from acceptd.compare.values import DiffersError
-from acceptd.evidence import InputStats, MapRef, OutputStats, SequenceRef, Statistics, TensorRef, ValueRef
+from acceptd.golden_facts import InputStats
 from acceptd.kind_facts import CLASSES
+from acceptd.statistics_facts import OutputStats, Statistics
+from acceptd.values import MapRef, SequenceRef, TensorRef, ValueRef
 
 BUDGET = 24
 """How often the bytes of all files together may be referred to: golden, repeat, unoptimised and sensitivity."""

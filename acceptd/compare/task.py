@@ -6,9 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from acceptd.evidence import Problem
 from acceptd.statistics_facts import Against as Against
-from acceptd.values import Evidence, ValueRef
+from acceptd.values import Evidence, Problem, ValueRef
 
 Kind = Literal["values", "logits", "probabilities", "embedding", "boxes", "sequence", "audio"]
 

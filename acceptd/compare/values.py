@@ -13,7 +13,7 @@ from acceptd.compare.blob import Blob, MalformedError
 from acceptd.compare.boxes import Part
 from acceptd.compare.kinds import Measures
 from acceptd.compare.tally import Tally
-from acceptd.evidence import TensorRef
+from acceptd.values import TensorRef
 
 CHUNK_ELEMENTS: Final = 1 << 15
 """256 KiB as float64, so that a chunk and what is computed of it stay in the processor's cache."""

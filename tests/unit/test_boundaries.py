@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import sys
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
@@ -118,9 +119,24 @@ def import_graph(folders: tuple[str, ...]) -> dict[str, set[str]]:
     return {name: imported_first(path, set(places)) - {name} for name, path in places.items()}
 
 
+@functools.cache
+def both_packages() -> dict[str, set[str]]:
+    return import_graph(("acceptd", "sandbox"))
+
+
+@pytest.mark.parametrize("start", ["acceptd.compare.__main__", "acceptd.intake.sealer"])
+def test_a_helper_process_loads_no_evidence_of_other_rooms(start: str) -> None:
+    """Comparer and sealer start with every daemon and check: each class of evidence costs them a millisecond."""
+    graph, loaded = both_packages(), {start}
+    while more := {name for one in loaded for name in graph[one]} - loaded:
+        loaded |= more
+    assert len(loaded) > 5
+    assert not {"acceptd.evidence", "acceptd.policy.policy", "acceptd.policy.manifest"} & loaded
+
+
 def test_no_module_imports_itself_in_a_circle() -> None:
     """So every module of both packages can be imported first, in a fresh interpreter."""
-    graph = import_graph(("acceptd", "sandbox"))
+    graph = both_packages()
     assert sum(map(len, graph.values())) > 500
     TopologicalSorter(graph).prepare()  # raises CycleError, which names the circle
     with pytest.raises(CycleError):
