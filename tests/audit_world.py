@@ -6,10 +6,12 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
-from acceptd.record import attest
+from acceptd.record import attest, checkpoint
 from acceptd.record.audit import verify
 from acceptd.record.database import FILE_NAME
-from acceptd.record.keys import Signer
+from acceptd.record.keys import Signer, create_keys, load_signer
+from acceptd.record.log import Ledger
+from acceptd.record.queue import Queue
 
 AT = "2026-11-29T15:17:00Z"
 DIGEST = "ab" * 32
@@ -63,3 +65,24 @@ def edit(state: Path, *statements: str, triggers: bool = True) -> None:
 
 def found(state: Path) -> set[tuple[str, str]]:
     return {(difference.what, difference.where) for difference in verify(state)}
+
+
+def audited(here: Path) -> Path:
+    """Make a ledger with verdicts, a release, a revocation, evidence, a queue and a checkpoint of all of it."""
+    here.mkdir()
+    keyring = create_keys(here)
+    signer = load_signer(here, "ledger")
+    with Ledger.open(here, clock=lambda: AT) as ledger:
+        queue = Queue(ledger)
+        for number in range(1, 4):
+            queue.add(f"s-{number}", team="mosaic", name="d", path="/p", kind="directory")
+            word = "accepted" if number == 3 else "rejected"
+            ledger.append("verdict", verdict(signer, f"s-{number}", word), submission=f"s-{number}")
+            queue.advance(f"s-{number}", "done")
+        ledger.append("intent", intent(1))
+        ledger.append("activated", intent(1))
+        ledger.append("revoked", {"digest": DIGEST, "reason": "leak"})
+        with ledger.transaction() as change:
+            change.put_evidence(b"facts")
+        checkpoint.write(here, ledger, signer, keyring)
+    return here

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from acceptd.errors import StateError
-from acceptd.record import audit, checkpoint, tables
+from acceptd.record import audit, tables
 from acceptd.record.audit import verify
 from acceptd.record.auditing import report
 from acceptd.record.canonical import digest
@@ -19,7 +19,7 @@ from acceptd.record.database import FILE_NAME
 from acceptd.record.keys import Keyring, create_keys, load_signer
 from acceptd.record.log import Ledger
 from acceptd.record.queue import Queue
-from tests.audit_world import AT, DIGEST, FINDING, edit, found, intent, verdict
+from tests.audit_world import AT, DIGEST, FINDING, audited, edit, found, verdict
 
 pytestmark = pytest.mark.unit
 NULLS = "NULL, NULL, NULL, NULL"
@@ -28,25 +28,7 @@ LEAF = "CAST(leaf AS TEXT)"
 
 @pytest.fixture
 def state(tmp_path: Path) -> Path:
-    """A ledger with verdicts, a release, a revocation, evidence, a queue and a checkpoint of all of it."""
-    here = tmp_path / "state"
-    here.mkdir()
-    keyring = create_keys(here)
-    signer = load_signer(here, "ledger")
-    with Ledger.open(here, clock=lambda: AT) as ledger:
-        queue = Queue(ledger)
-        for number in range(1, 4):
-            queue.add(f"s-{number}", team="mosaic", name="d", path="/p", kind="directory")
-            word = "accepted" if number == 3 else "rejected"
-            ledger.append("verdict", verdict(signer, f"s-{number}", word), submission=f"s-{number}")
-            queue.advance(f"s-{number}", "done")
-        ledger.append("intent", intent(1))
-        ledger.append("activated", intent(1))
-        ledger.append("revoked", {"digest": DIGEST, "reason": "leak"})
-        with ledger.transaction() as change:
-            change.put_evidence(b"facts")
-        checkpoint.write(here, ledger, signer, keyring)
-    return here
+    return audited(tmp_path / "state")
 
 
 def test_an_honest_ledger_has_no_difference(state: Path) -> None:

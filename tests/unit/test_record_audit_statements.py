@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from acceptd.record import attest, checkpoint, merkle
+from acceptd.record import attest, merkle
 from acceptd.record.audit import verify
 from acceptd.record.canonical import canonical, digest
 from acceptd.record.database import FILE_NAME
-from acceptd.record.keys import Signer, create_keys, load_keyring, load_signer
+from acceptd.record.keys import Signer, load_keyring, load_signer
 from acceptd.record.log import Ledger
 from acceptd.record.queue import Queue
-from tests.audit_world import AT, DIGEST, edit, found, intent, verdict
+from tests.audit_world import AT, audited, edit, found, verdict
 
 pytestmark = pytest.mark.unit
 LOG = "acceptd/" + "ab" * 16
@@ -27,25 +27,7 @@ LOG = "acceptd/" + "ab" * 16
 
 @pytest.fixture
 def state(tmp_path: Path) -> Path:
-    """A ledger with verdicts, a release, a revocation, evidence, a queue and a checkpoint of all of it."""
-    here = tmp_path / "state"
-    here.mkdir()
-    keyring = create_keys(here)
-    signer = load_signer(here, "ledger")
-    with Ledger.open(here, clock=lambda: AT) as ledger:
-        queue = Queue(ledger)
-        for number in range(1, 4):
-            queue.add(f"s-{number}", team="mosaic", name="d", path="/p", kind="directory")
-            word = "accepted" if number == 3 else "rejected"
-            ledger.append("verdict", verdict(signer, f"s-{number}", word), submission=f"s-{number}")
-            queue.advance(f"s-{number}", "done")
-        ledger.append("intent", intent(1))
-        ledger.append("activated", intent(1))
-        ledger.append("revoked", {"digest": DIGEST, "reason": "leak"})
-        with ledger.transaction() as change:
-            change.put_evidence(b"facts")
-        checkpoint.write(here, ledger, signer, keyring)
-    return here
+    return audited(tmp_path / "state")
 
 
 def test_an_entry_rewritten_with_its_hash_breaks_the_tree_the_checkpoint_and_the_statement(state: Path) -> None:
