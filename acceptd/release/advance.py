@@ -1,0 +1,92 @@
+"""Takes one number and walks all steps: intent, ``release.json``, link, ``channel.json``, activated."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from acceptd.errors import ReleaseError, StateError
+from acceptd.record.failpoint import failpoint
+from acceptd.record.log import Ledger
+from acceptd.release import store, trust
+from acceptd.release.book import Row, read_book
+from acceptd.release.document import write_release
+from acceptd.release.layout import numbers_on_disk, release_path
+from acceptd.release.order import Order
+from acceptd.release.settle import Terms, finish
+from acceptd.release.signers import ReleaseKeys
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """A release that is current. ``new`` is false where the digest already was."""
+
+    model_id: str
+    channel: str
+    number: int
+    bundle_digest: str
+    release_digest: str
+    kind: str
+    path: Path
+    """The directory with ``release.json``."""
+    bundle: Path
+    """The bundle in the store."""
+    new: bool
+
+
+def advance(
+    state: Path,
+    ledger: Ledger,
+    keys: ReleaseKeys,
+    order: Order,
+    files: tuple[trust.File, ...],
+    terms: Terms,
+) -> Release:
+    """Take a number and walk all steps. Under both locks, the channel settled and the order allowed."""
+    point = f"release.{order.kind}"
+    keys.answering()
+    prior = read_book(ledger).current(order.model_id, order.channel)
+    failpoint(f"{point}.stored")
+    with ledger.transaction() as change:
+        number = max(
+            change.next_release_number(order.model_id, order.channel),
+            # A ledger restored from a backup has forgotten numbers that directories still bear.
+            max(numbers_on_disk(state, order.model_id, order.channel), default=0) + 1,
+        )
+        if number > trust.MAX_NUMBER:
+            raise ReleaseError(f"{order.model_id} {order.channel} has used up its {trust.MAX_NUMBER} numbers")
+        body = {
+            "model": order.model_id,
+            "channel": order.channel,
+            "number": number,
+            "digest": order.digest,
+            "kind": order.kind,
+            "verdict_seq": order.verdict_seq,
+            "prior": prior.number if prior else None,
+            "reason": order.reason,
+        }
+        change.append("intent", body)
+    failpoint(f"{point}.intended")
+    row = read_book(ledger).pending(order.model_id, order.channel)[-1]
+    try:
+        release_digest, document = write_release(state, ledger, keys, order, row, files, prior, terms)
+        failpoint(f"{point}.written")
+        finish(state, ledger, keys, row, release_digest, document, terms)
+    except OSError as error:
+        raise StateError(f"release {number} of {order.model_id}: {error.strerror}: {error.filename}") from error
+    return released(state, read_book(ledger).rows(order.model_id, order.channel)[-1], new=True)
+
+
+def released(state: Path, row: Row, *, new: bool) -> Release:
+    """Return a ledger row as the release that it is."""
+    return Release(
+        model_id=row.model_id,
+        channel=row.channel,
+        number=row.number,
+        bundle_digest=row.digest,
+        release_digest=row.release_digest,
+        kind=row.kind,
+        path=state / release_path(row.model_id, row.channel, row.number),
+        bundle=store.path(state, row.digest),
+        new=new,
+    )
