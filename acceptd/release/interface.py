@@ -1,7 +1,7 @@
 """The accepted interface of one model, and whether a caller's plain values keep it. Pure, without numpy.
 
 Nested lists are judged element by element here, so that nothing wrong ever becomes a tensor. Arrays are
-judged by their metadata here and by their elements in :mod:`acceptd.loader_session`.
+judged by their metadata here and by their elements in :mod:`acceptd.loader_values`.
 """
 
 from __future__ import annotations

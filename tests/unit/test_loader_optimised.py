@@ -15,7 +15,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from acceptd import loader_optimised, loader_session
+from acceptd import loader_optimised, loader_runtime
 from acceptd.errors import ArtifactRefusedError
 from acceptd.judge.artifacts import COMPILED, LAYOUTS
 from acceptd.loader_optimised import OptimisedCache, uncached
@@ -186,7 +186,7 @@ def test_an_artifact_of_another_runtime_is_refused(
 ) -> None:
     opened(world, tmp_path / "here")
     with monkeypatch.context() as patched:
-        patched.setattr(loader_session.cpu, "host", lambda: "x86-64-v9")
+        patched.setattr(loader_runtime.cpu, "host", lambda: "x86-64-v9")
         assert status(opened(world, tmp_path / "here")) == ("built", "")  # another name: nothing of it lies there
     # Somebody copies one machine's artifact to where another machine's would lie.
     names = sorted(path.stem for path in (tmp_path / "here").glob("*.json"))

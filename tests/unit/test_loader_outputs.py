@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from acceptd.errors import InvalidOutputError
-from acceptd.loader_session import check_output
+from acceptd.loader_values import check_output
 from acceptd.release.interface import Spec, interface
 
 pytestmark = pytest.mark.unit

@@ -50,7 +50,7 @@ class _Recorder:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, session: Session) -> None:
         self.calls: list[str] = []
-        tensor, run = loader_session._tensor, session._session.run
+        tensor, run = loader_session.tensor, session._session.run
 
         def recording(spec: Any, value: Any) -> Any:
             self.calls.append("tensor")
@@ -61,7 +61,7 @@ class _Recorder:
                 self.calls.append("run")
                 return run(*arguments)
 
-        monkeypatch.setattr(loader_session, "_tensor", recording)
+        monkeypatch.setattr(loader_session, "tensor", recording)
         monkeypatch.setattr(session, "_session", Runtime())
 
 
@@ -152,13 +152,13 @@ def test_a_caller_that_writes_during_the_run_changes_nothing(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mine = np.array([GOOD], np.float32)
-    tensor = loader_session._tensor
+    tensor = loader_session.tensor
 
     def late(spec: Any, value: Any) -> Any:
         mine[:] = np.nan
         return tensor(spec, value)
 
-    monkeypatch.setattr(loader_session, "_tensor", late)
+    monkeypatch.setattr(loader_session, "tensor", late)
     assert session.run({"features": mine}).labels() == ["accept"]
 
 
