@@ -143,3 +143,11 @@ class RuntimeRefusedError(LoaderError):
 
 class RuntimeMismatchError(LoaderError):
     """The onnxruntime of this process, or a library of it, is not the one that the release pins."""
+
+
+class PreprocessingMismatchError(LoaderError):
+    """The caller's preprocessing is not the one of the release, or of the receipt; no tensor was made."""
+
+
+class ReplayRefusedError(LoaderError):
+    """A receipt that cannot be run again here: of another bundle or model, or of a run that gave no outputs."""

@@ -9,18 +9,19 @@ from __future__ import annotations
 import functools
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from acceptd import loader_pins
 from acceptd.errors import InvalidInputError, LoaderError, ProviderUnavailableError, RuntimeRefusedError
 from acceptd.loader_optimised import Artifact, OptimisedCache, Shelf, uncached
 from acceptd.loader_options import Options, register
+from acceptd.loader_receipts import receipt_of
 from acceptd.loader_runtime import discover, process_facts, sha256_of
-from acceptd.loader_values import check_output, judged, tensor, value_digest
-from acceptd.release.interface import SUPPORTED, Bound, Interface, check_names, interface
+from acceptd.loader_values import check_output, judged, tensor
+from acceptd.release.interface import SUPPORTED, Bound, Interface, Spec, check_names, interface
 from acceptd.release.opened import Verified
-from acceptd.release.receipt import Receipt, make_receipt
+from acceptd.release.receipt import Receipt
 
 
 class Session:
@@ -107,7 +108,7 @@ class Session:
             "runtime_identity": sha256_of(facts | configuration),
         }
 
-    def run(self, inputs: Mapping[str, Any]) -> Outputs:
+    def run(self, inputs: Mapping[str, Any], fed: Callable[[Mapping[str, Any]], None] | None = None) -> Outputs:
         """Run once. ``inputs`` maps each declared name to nested lists, a scalar or an array of its dtype.
 
         Raises InvalidInputError before a tensor exists (names, dtype, rank, bounds, range, finiteness),
@@ -115,6 +116,8 @@ class Session:
         """
         bound: Bound = {}
         feed = self._checked(inputs, bound)
+        if fed is not None:
+            fed(feed)
         try:
             values = self._session.run([spec.name for spec in self.interface.outputs], feed)
         except Exception as error:  # as above
@@ -158,7 +161,7 @@ class Outputs(Mapping[str, Any]):
     """The checked outputs of one run, by name: numpy arrays (sequences and maps as onnxruntime gives them)."""
 
     def __init__(self, session: Session, feed: Mapping[str, Any], values: Mapping[str, Any]) -> None:
-        self._session, self._feed, self._values = session, feed, values
+        self.session, self.fed, self._values = session, feed, values
 
     def __getitem__(self, name: str) -> Any:
         return self._values[name]
@@ -171,26 +174,32 @@ class Outputs(Mapping[str, Any]):
 
     def labels(self, output: str | None = None) -> list[str]:
         """Return one label per row of an output with declared labels; on a tie the lowest index wins."""
-        named = [s for s in self._session.interface.outputs if s.labels and output in {None, s.name}]
+        spec = self.labelled(output)
+        array = self._values[spec.name]
+        rows = array.reshape(-1, array.shape[-1]).argmax(axis=1)  # numpy.argmax: the first occurrence
+        return [spec.labels[int(row)] for row in rows]
+
+    def labelled(self, output: str | None = None) -> Spec:
+        """Return the output with labels that is meant: the named one, or the only one there is."""
+        named = [s for s in self.session.interface.outputs if s.labels and output in {None, s.name}]
         if len(named) != 1:
             if output is None and named:
                 several = ", ".join(one.name for one in named)
                 raise InvalidInputError(f"several outputs have labels: say which, labels(output) of {several}")
             raise InvalidInputError(f"{output or 'the release'} has no output with labels")
-        array = self._values[named[0].name]
-        rows = array.reshape(-1, array.shape[-1]).argmax(axis=1)  # numpy.argmax: the first occurrence
-        return [named[0].labels[int(row)] for row in rows]
+        return named[0]
 
-    def receipt(self, request_id: str | None = None) -> Receipt:
-        """Return the receipt of this run: digests only, never a value."""
-        return make_receipt(
-            self._session.release,
-            model=self._session.model,
-            runtime_identity=self._session.runtime_identity,
-            inputs={name: value_digest(array) for name, array in self._feed.items()},
-            outputs={name: value_digest(value) for name, value in self._values.items()},
-            request_id=request_id,
-        )
+    def receipt(
+        self,
+        request_id: str | None = None,
+        *,
+        raw_input: bytes | str | None = None,
+        row: int | None = None,
+        output: str | None = None,
+        threshold: float | None = None,
+    ) -> Receipt:
+        """Return the receipt of this run: digests only, never a value (:func:`loader_receipts.receipt_of`)."""
+        return receipt_of(self, request_id, raw_input=raw_input, row=row, output=output, threshold=threshold)
 
 
 def _import_runtime() -> Any:

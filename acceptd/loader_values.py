@@ -115,10 +115,23 @@ def _check_nested(spec: Spec, value: Any) -> None:
 
 
 def value_digest(value: Any) -> str:
-    """Return the digest of one tensor, or of a sequence or map as onnxruntime gives it."""
+    """Return the digest of one tensor, or of a sequence or map as onnxruntime gives it: of every element.
+
+    A sequence is bound by the digests of its elements in order, a map by those of its pairs, sorted. Text that is
+    no Unicode (lone surrogates) has a digest of its own.
+    """
     numpy = numpy_here()
     if isinstance(value, numpy.ndarray):
         if value.dtype.kind in "UO":
-            return tensor_digest("string", value.shape, [str(item).encode() for item in value.ravel().tolist()])
+            return tensor_digest("string", value.shape, [_text(str(item)) for item in value.ravel().tolist()])
         return tensor_digest(value.dtype.name, value.shape, value.tobytes())
-    return tensor_digest("nested", (), [repr(value).encode()])
+    if isinstance(value, list | tuple):
+        return tensor_digest("sequence", (len(value),), [value_digest(item).encode() for item in value])
+    if isinstance(value, dict):
+        pairs = sorted(f"{value_digest(key)}{value_digest(item)}".encode() for key, item in value.items())
+        return tensor_digest("map", (len(pairs),), pairs)
+    return tensor_digest(f"scalar {type(value).__name__}", (), [_text(repr(value))])
+
+
+def _text(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
