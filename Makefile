@@ -1,6 +1,8 @@
 # Two commands on a fresh machine: `make demo` and `make test`. Everything else is below.
 PY := .venv/bin/python
 STATE ?=
+# Hundreds of processes import this checkout: each would compile it anew, for longer than it runs.
+unexport PYTHONDONTWRITEBYTECODE
 # As many tests side by side as there are cores; a file's tests stay together, in order, in one process.
 WORKERS ?= logical
 BESIDE := -n $(WORKERS) --maxprocesses 8 --dist loadfile

@@ -63,7 +63,7 @@ def bench(rules: Rules, *, cores: int, suite: bool, workers: int = 0) -> Iterato
         sealed.mkdir(mode=0o755)
         temporary.mkdir(mode=0o700)
         lanes = workers or cores
-        with Tools.open(sealed, temporary, spare=suite, lanes=lanes, durable=False) as tools:
+        with Tools.open(sealed, temporary, spare=suite, lanes=lanes, durable=False, one_cell=suite) as tools:
             for target in rules.targets:
                 tools.cell.prepare(target.profile)
             pool = Workers(lanes, admission, on_error=_broken)

@@ -25,20 +25,30 @@ class Cells:
 
     Each takes warm parents of its own, so that a crash in one worker's submission does not retire the
     parent in which another's runs. The supplies, and what stands spare in them, are shared.
+
+    ``one`` for all workers: a suite starts no more parents than it needs, and waits for none but after a crash.
     """
 
     def __init__(
-        self, sealed: Path, *, spare: bool, on_replaced: Callable[[str], None], store: Path | None = None
+        self,
+        sealed: Path,
+        *,
+        spare: bool,
+        on_replaced: Callable[[str], None],
+        store: Path | None = None,
+        one: bool = False,
     ) -> None:
         cgroup.area()  # first: it moves this process, and what starts later is born in its leaf
         self._sealed = sealed
         self._on_replaced = on_replaced
-        self._supplies = Supplies(sealed, spare=spare, store=store)
+        self._one = one
+        self._supplies = Supplies(sealed, spare=spare, later=one, store=store)
         self._lock = threading.Lock()
         self._cells: dict[int, Cell] = {}
 
     def at(self, slot: int) -> Cell:
         """Return the cell of one worker."""
+        slot = 0 if self._one else slot
         with self._lock:
             if slot not in self._cells:
                 self._cells[slot] = Cell(self._sealed, supplies=self._supplies, on_replaced=self._on_replaced)
@@ -92,11 +102,12 @@ class Tools:
         on_replaced: Callable[[str], None] = lambda _reason: None,
         lanes: int = 1,
         durable: bool = True,
+        one_cell: bool = False,
     ) -> Self:
         """Start everything; ``spare`` keeps a second warm parent ready (a daemon, a suite).
 
         ``lanes``: how many submissions may be under way, and so many sealers are kept. ``durable`` off:
-        what is sealed need not outlive the process.
+        what is sealed need not outlive the process. ``one_cell``: all workers share one.
 
         ``store`` is the directory of approved bundles by digest, where there is one.
 
@@ -105,7 +116,7 @@ class Tools:
         comparer = Comparer()
         comparer.start()
         return cls(
-            cells=Cells(sealed, spare=spare, on_replaced=on_replaced, store=store),
+            cells=Cells(sealed, spare=spare, on_replaced=on_replaced, store=store, one=one_cell),
             comparer=comparer,
             sealer=SealerClient(ready=min(lanes, SEALERS), durable=durable),
             sealed=sealed,

@@ -43,8 +43,9 @@ def cold(model: Path) -> float:
 
 
 def environment() -> dict[str, str]:
-    """Return the environment of both sides: telemetry off, one BLAS thread."""
-    return {**os.environ, "ORT_DISABLE_TELEMETRY": "1", "OPENBLAS_NUM_THREADS": "1"}
+    """Return the environment of both sides: telemetry off, one BLAS thread, bytecode kept as installed."""
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {**kept, "ORT_DISABLE_TELEMETRY": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
 @contextmanager

@@ -105,7 +105,7 @@ class WarmParent:
                     self._reap(descriptor)  # before the order: who asks for children counts none that has ended
             if self._control.fileno() in ready and not self._order():
                 return
-            if short and not events:
+            if not events or not self._ready:
                 self._prepare()  # between orders, so that the forks do not compete with a running job
 
     def _prepare(self) -> None:
@@ -189,6 +189,7 @@ def main() -> None:
     uid, gid = (int(word) for word in sys.argv[1:3])
     role, more, control_fd = sys.argv[3], json.loads(sys.argv[4]), int(sys.argv[5])
     _drop_to(uid, gid)
+    gc.disable()  # what is imported stays: looking for cycles in it over and over is a tenth of the start
     from sandbox import identity, jobs, pages  # only after the uid has been dropped
 
     held = pages.reserve()
@@ -206,6 +207,7 @@ def main() -> None:
     pages.collapse()
     sizes = _sizes()
     gc.set_threshold(YOUNG)
+    gc.enable()
     confine.not_dumpable()  # and so is every pid 1 from its first instruction
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     control = socket.socket(fileno=control_fd)

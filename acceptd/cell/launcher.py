@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
+from acceptd.bytecode import compiled
 from acceptd.cell import cgroup
 from acceptd.errors import CellUnavailableError, InternalError
 from acceptd.runtime.interpreter import Interpreter, examine
@@ -217,6 +218,8 @@ def start(
         sealed.chmod(0o710)
     package = Path(sandbox.__file__).parent
     interpreter = interpreter or examine()
+    if interpreter.own:
+        compiled(package)
     command = bwrap_arguments(
         find_bwrap(),
         sealed,

@@ -12,6 +12,8 @@ from acceptd.runtime import pins
 from acceptd.runtime.facts import Library
 
 JOBS_PER_PARENT: Final = 1000
+AHEAD: Final = 100
+"""So many jobs before its last one the next parent is begun, where none stands ready."""
 JOBS_PER_HEALTH: Final = 32
 """So often a parent is asked how it is (about 0.1 ms), and after every job that did not end well."""
 
@@ -37,22 +39,25 @@ class Seat:
                 self.parent = self.supply.take()
             self.parent.running += 1
             self.parent.jobs += 1
+            if self.parent.jobs == JOBS_PER_PARENT - AHEAD:
+                self.supply.ahead()
             return self.parent, reason
 
     def give_back(self, parent: WarmParent, *, trouble: str, suspect: bool) -> str:
         """Take a parent back after a job; return why it is replaced, or an empty string.
 
-        ``suspect``: the job did not end well; the parent is asked at once, or when its last job has ended.
+        ``suspect``: the job did not end well; the parent is asked at once.
         """
         with self.lock:
             parent.running -= 1
             if not parent.retired:
                 parent.retired = trouble or (f"jobs: {parent.jobs}" if parent.jobs >= JOBS_PER_PARENT else "")
-                parent.doubted |= suspect or parent.jobs % JOBS_PER_HEALTH == 0
-                if not parent.retired and parent.running == 0 and parent.doubted:
-                    parent.doubted = False
+                if not parent.retired and (suspect or parent.jobs - parent.asked >= JOBS_PER_HEALTH):
+                    parent.asked = parent.jobs
                     parent.retired = parent.ailment()
                 reason = parent.retired
+                if reason and not reason.startswith("jobs"):
+                    self.supply.trouble()
             else:
                 reason = ""  # told once, when it was retired
             finished = bool(parent.retired) and parent.running == 0

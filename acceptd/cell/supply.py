@@ -58,8 +58,8 @@ class WarmParent:
         """Who it is; the libraries are hashed beside the first jobs. Raises OSError: one cannot be read."""
         self.jobs = 0
         self.running = 0
-        self.doubted = False
-        """Whether it is to be asked how it is as soon as none of its jobs runs."""
+        self.asked = 0
+        """How many jobs it had when it was last asked how it is."""
         self.closed = False
         self.retired = ""
         """Why it takes no more jobs; empty while it does."""
@@ -91,7 +91,7 @@ class WarmParent:
             self._mute = False
 
     def ailment(self) -> str:
-        """Ask it how it is, with none of its jobs running; return what is wrong, or an empty string."""
+        """Ask it how it is; return what is wrong, or an empty string. :attr:`running` must not rise meanwhile."""
         for attempt in range(_ASKED):
             try:
                 threads, anonymous, children = self._health()
@@ -101,10 +101,10 @@ class WarmParent:
                 return f"threads: {threads}"
             if anonymous > self.parent.anonymous + GROWTH_BYTES:
                 return f"memory: {anonymous - self.parent.anonymous} bytes more than when warm"
-            if children <= ROOMS:
+            if children <= ROOMS + self.running:
                 return ""
             time.sleep(0.01 * 2**attempt)  # the last job's pid 1 may be about to end
-        return f"children: {children} with no job running, {ROOMS} rooms"
+        return f"children: {children} with {self.running or 'no'} job running, {ROOMS} rooms"
 
     def _health(self) -> tuple[int, int, int]:
         with self._turn():
@@ -155,7 +155,10 @@ def _listed(profile: Profile) -> tuple[operators.Listed, ...]:
 
 
 class ParentSupply:
-    """Parents of one kind: the first starts at once, ``spares`` more stand ready whenever one is taken."""
+    """Parents of one kind: the first starts at once, ``spares`` more stand ready whenever one is taken.
+
+    ``later``: the spares only once :meth:`ahead` or :meth:`trouble` says that they will be needed.
+    """
 
     def __init__(
         self,
@@ -163,6 +166,7 @@ class ParentSupply:
         sealed: Path,
         *,
         spares: int,
+        later: bool = False,
         testing: bool,
         store: Path | None = None,
         started: Callable[[WarmParent], None] = lambda _parent: None,
@@ -172,6 +176,7 @@ class ParentSupply:
         self._sealed = sealed
         self._store = store
         self._spares = spares
+        self._later = later
         self._testing = testing
         self._lock = threading.Lock()
         self._spawner = ThreadPoolExecutor(1, thread_name_prefix="cell-spawner")
@@ -193,13 +198,27 @@ class ParentSupply:
             upcoming = self._upcoming.popleft() if self._upcoming else self._spawner.submit(self._start)
             if upcoming.done() and upcoming.exception() is not None:
                 upcoming = self._spawner.submit(self._start)  # what failed a spare then says nothing of now
-            while len(self._upcoming) < self._spares:
-                self._upcoming.append(self._spawner.submit(self._start))
+            if not self._later:
+                self._fill()
         parent = self._awaited(upcoming)
         if not self.sees_sealed(parent):
             parent.close()  # it stood spare while the directory was made anew
             parent = self._awaited(self._spawner.submit(self._start))
         return parent
+
+    def ahead(self) -> None:
+        """Start what shall stand spare now: the present parent has nearly done its part."""
+        with self._lock:
+            if not self._closed:
+                self._fill()
+
+    def trouble(self) -> None:
+        """Keep the spares from now on: a parent went before its time, and the next may."""
+        self._later = False
+
+    def _fill(self) -> None:
+        while len(self._upcoming) < self._spares:
+            self._upcoming.append(self._spawner.submit(self._start))
 
     def _awaited(self, upcoming: Future[WarmParent]) -> WarmParent:
         try:
@@ -263,12 +282,19 @@ class Supplies:
     """All supplies of one process: acceptd's own at once, a profile's when it is first asked for."""
 
     def __init__(
-        self, sealed: Path, *, spare: bool = False, testing: bool = False, store: Path | None = None
+        self,
+        sealed: Path,
+        *,
+        spare: bool = False,
+        later: bool = False,
+        testing: bool = False,
+        store: Path | None = None,
     ) -> None:
         self._lock = threading.Lock()
         self._sealed = sealed
         self._store = store
         self._spares = int(spare)
+        self._later = later
         self._testing = testing
         self._known: dict[int, WarmParent] = {}
         self._others: dict[Kind, ParentSupply] = {}
@@ -313,6 +339,7 @@ class Supplies:
             kind,
             self._sealed,
             spares=self._spares,
+            later=self._later,
             testing=self._testing,
             store=self._store,
             started=self._remember,

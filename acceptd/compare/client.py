@@ -16,6 +16,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 import acceptd
+from acceptd.bytecode import compiled
 from acceptd.compare import protocol
 from acceptd.compare.task import CompareTask
 from acceptd.errors import InternalError
@@ -156,6 +157,7 @@ class Comparer:
         return self._socket
 
     def _spawn(self) -> None:
+        compiled(Path(__file__).parent)
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         command = [self._interpreter, "-s", "-P", "-m", "acceptd.compare", "--socket", str(theirs.fileno())]
         if self._uid is not None:

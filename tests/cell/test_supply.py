@@ -17,6 +17,7 @@ from acceptd.cell.supply import Kind, Supplies, WarmParent
 from acceptd.errors import CellUnavailableError, StateError
 from acceptd.evidence import JobRecord
 from acceptd.policy.policy import LimitsTable, Policy
+from acceptd.tools import Cells
 
 pytestmark = [pytest.mark.cell, pytest.mark.any_uid]
 WHO = "note(pid=os.getppid(), text=open('/m/model.onnx').read())"
@@ -167,16 +168,41 @@ def test_parents_that_still_see_a_sealed_directory_that_was_made_anew_are_replac
         assert reasons == ["sealed: the directory was made anew"]
 
 
-def test_after_a_job_that_was_killed_beside_another_the_parent_is_asked_when_both_are_over(
+def test_after_a_job_that_was_killed_beside_another_the_parent_is_asked_at_once_and_ends_with_the_last(
     sealed: Path,
 ) -> None:
     with Cell(sealed, testing=True) as cell:
         seat, parent = cell._take(Kind())
-        assert cell._take(Kind())[1] is parent
+        for _ in range(2):
+            assert cell._take(Kind())[1] is parent
+        assert seat.give_back(parent, trouble="", suspect=True) == "", "two others run, and that is no illness"
         parent.parent.control.send(b"Xthreads")
-        assert seat.give_back(parent, trouble="", suspect=True) == ""  # the other one still runs
-        assert seat.give_back(parent, trouble="", suspect=False) == "threads: 2"
+        assert seat.give_back(parent, trouble="", suspect=True) == "threads: 2"
+        assert alive(parent), "the other one still runs"
+        assert seat.give_back(parent, trouble="", suspect=False) == "", "it was told once"
         assert not alive(parent)
+
+
+def test_a_suite_has_one_parent_for_all_lanes_and_starts_the_next_only_when_it_is_needed(
+    sealed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(seat_module, "JOBS_PER_PARENT", seat_module.AHEAD + 2)
+    cells = Cells(sealed, spare=True, on_replaced=lambda _reason: None, one=True)
+    try:
+        cell = cells.at(2)
+        assert cells.at(0) is cell
+        supply = cell._supplies.of(Kind())
+        seat, parent = cell._take(Kind())
+        assert not supply._upcoming, "nothing stands ready beside it"
+        cell._take(Kind())
+        assert len(supply._upcoming) == 1, "its last jobs begin"
+        seat.give_back(parent, trouble="crash: SIGSEGV", suspect=True)
+        seat.give_back(parent, trouble="", suspect=False)
+        seat, parent = cell._take(Kind())
+        assert len(supply._upcoming) == 1, "after a crash one stands ready at all times"
+        seat.give_back(parent, trouble="", suspect=False)
+    finally:
+        cells.close()
 
 
 def test_the_facts_of_a_living_parent_outlast_all_that_come_and_go(
