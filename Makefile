@@ -11,7 +11,7 @@ IN_ORDER := --no-loadscope-reorder
 TESTS_FAST := tests/unit tests/property
 TESTS_REST := tests/crash tests/acceptance tests/cell tests/hostile
 
-.PHONY: setup demo test test-fast test-user soak-cell soak-ledger strace-proof bench-ledger backend-cell fuzz oms profiles profiles-test profiles-openvino lint format bench bench-heldout bench-large corpus corpus-mutants backend-suite docs clean help
+.PHONY: setup demo test test-fast test-user soak-cell soak-ledger strace-proof kill-exports bench-ledger backend-cell fuzz oms profiles profiles-test profiles-openvino lint format bench bench-heldout bench-large corpus corpus-mutants backend-suite docs clean help
 
 help:  ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -e 's/:.*## /\t/' | expand -t 16
@@ -41,6 +41,9 @@ soak-ledger: setup  ## 8 writers and 20 readers on one ledger for a minute: noth
 
 strace-proof: setup  ## every write, fsync, rename and open of the record fails once (needs strace; half an hour): nothing acknowledged is lost
 	$(PY) -m tests.crash.disk_errors
+
+kill-exports: setup  ## an export is killed before every change of a file that it makes (a minute): old or new, whole
+	ACCEPTD_EXPORT_KILLS=all $(PY) -m pytest -q tests/crash/test_export_kill.py
 
 bench-ledger: setup  ## the ledger at a hundred and at a million entries: append, proof, full verification (2 GB of disk; MIX=model: 6)
 	$(PY) -m bench.ledger --mix $(or $(MIX),short)

@@ -12,9 +12,10 @@ import tomllib
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from acceptd.errors import ConfigError, StateError
+from acceptd.export.settings import ExportTable, HookTable, distinct
 from acceptd.policy.troubles import Trouble, first
 
 INSTALLED_STATE = Path("/var/lib/acceptd")
@@ -118,7 +119,16 @@ class Settings(BaseModel):
     checkpoint: CheckpointTable = CheckpointTable()
     retention: RetentionTable = RetentionTable()
     keys: KeysTable = KeysTable()
+    exports: Annotated[list[ExportTable], Field(max_length=64)] = []
+    """Directories that follow what is current."""
+    hooks: Annotated[list[HookTable], Field(max_length=64)] = []
+    """Commands that are told of each release, rollback and revocation."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
+
+    @model_validator(mode="after")
+    def _exports_apart(self) -> Settings:
+        distinct(self.exports, self.hooks)
+        return self
 
 
 class Paths:

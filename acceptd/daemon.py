@@ -26,7 +26,9 @@ from acceptd.cell import selfcheck
 from acceptd.config import Paths, Settings, policies_directory
 from acceptd.daemon_lock import acquire
 from acceptd.errors import AcceptdError, CellUnavailableError, LedgerError, SigningError, StateError
+from acceptd.export.service import Following
 from acceptd.intake.claims import Claim
+from acceptd.intake.files import remove_tree
 from acceptd.intake.inbox import Inbox, InboxSettings, Notice
 from acceptd.lifecycle import EXAMINED, Lifecycle
 from acceptd.record import reserve
@@ -170,9 +172,12 @@ class Daemon:
         keys = ReleaseKeys.load(self.paths.state, ledger)
         capacity = machine(self.settings)
         require_room(self.rules(), capacity)
-        self._sweep()
+        # What a killed daemon left there; blobs there have no name anyway.
+        for name in os.listdir(self.paths.temporary):
+            remove_tree(self.paths.temporary, name)
         signer = open_signer(self.paths.state, "ledger")
         in_force(own_history(self.paths.state, ledger), signer)
+        stack.enter_context(Following(self.paths.state, ledger, keys, self.settings.exports, self.settings.hooks))
         anchor = open_anchor(self.settings.checkpoint.anchor, self.paths.state)
         notary = Notary(self.paths.state, ledger, signer, anchor, self._end_broken)
         notary.begin()  # first: a log that is not what was signed gets no further entry
@@ -244,14 +249,6 @@ class Daemon:
             scan_cap=table.max_entries,
         )
         return Inbox(self.paths.inbox, wanted, self._claimed, self._noticed)
-
-    def _sweep(self) -> None:
-        """Remove what a killed daemon left in the temporary directory; blobs there have no name anyway."""
-        for item in self.paths.temporary.iterdir():
-            if item.is_dir() and not item.is_symlink():
-                shutil.rmtree(item, ignore_errors=True)
-            else:
-                item.unlink(missing_ok=True)
 
     def _recover(self, rooms: _Rooms) -> None:
         """Take up what an earlier daemon left: releases first, then submissions, then unknown claims."""

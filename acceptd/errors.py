@@ -85,6 +85,10 @@ class ReleaseError(UserError):
     """A release operation that cannot be done: unknown digest, revoked, not approved, wrong channel."""
 
 
+class ExportError(UserError):
+    """A release that cannot be exported in this form or to this place, with the reason. The release stands."""
+
+
 class LoaderError(Exception):
     """Base of the loader's errors: production gets the right bytes, or one of these."""
 

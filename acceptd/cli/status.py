@@ -15,6 +15,7 @@ from rich.text import Text
 from acceptd.cli.common import JsonOption, StateOption, chosen_state, console
 from acceptd.config import require_state
 from acceptd.daemon_lock import holder
+from acceptd.export import tally
 from acceptd.local import free_space
 from acceptd.record import leases
 from acceptd.record.log import Ledger
@@ -47,6 +48,7 @@ def status(
     if work is not None:
         inside = work["queue"]["waiting"] + len(work["leases"]) + work["recording"]
         work["queue"]["beyond"] = max(0, unfinished - inside)
+    follow = tally.read(paths.state)
     disk = disk_use(paths) | {"free": free_space(paths.state)}
     if json_:
         body = [
@@ -70,6 +72,7 @@ def status(
             "submissions": body,
             "work": work,
             "given_up": given_up,
+            "follow": follow,
         }
         typer.echo(json.dumps(document, sort_keys=True))
         return
@@ -81,6 +84,8 @@ def status(
     out.print("disk   " + "  ".join(f"{name} {gib(size)}" for name, size in disk.items() if size), markup=False)
     if work is not None:
         _print_work(out, work)
+    for text in tally.lines(follow):
+        out.print(text, markup=False)
     if given_up:
         _print_given_up(out, given_up)
     out.print(submissions(rows) if rows else "nothing was submitted yet")

@@ -23,6 +23,9 @@ pytestmark = pytest.mark.acceptance
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     with world(tmp_path_factory.mktemp("main"), TEAM, "other") as made:
+        (made.stage.parent / "out").mkdir()
+        with (made.state / "acceptd.toml").open("a") as file:
+            file.write(f'[[exports]]\nname = "out"\nkind = "triton"\ndirectory = "{made.stage.parent}/out"\n')
         made.start(cold=True)
         yield made
 
@@ -49,6 +52,18 @@ def test_a_good_bundle_is_accepted_promoted_and_loaded(running: World) -> None:
     assert back.bundle_digest == report["bundle_digest"]
     with pytest.raises(DigestMismatchError):
         open_release(running.state, MODEL_ID, keys=running.state / "keyring.json", digest="0" * 64)
+
+
+def test_the_daemon_exports_what_is_current_also_what_a_command_made_so(running: World) -> None:
+    out = running.stage.parent / "out"
+    home = out / f"repository/{MODEL_ID.replace('/', '.')}.main"
+    running.until(lambda: (home / "3/model.onnx").exists(), "the rollback is exported")
+    running.until(lambda: b"versions: 3 " in (home / "config.pbtxt").read_bytes(), "it is the one that is served")
+    done = running.acceptd("status", "--json")
+    assert json.loads(done.stdout)["follow"]["exports"]["out"]["failures"] == 0
+    keys = str(running.state / "keyring.json")
+    assert running.acceptd("release", "export", "verify", str(out), "--keys", keys).returncode == 0
+    assert "export out  in order" in running.acceptd("status").stdout
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,1 @@
+"""Copies of what is released, for those without the loader: directories that verify themselves; and hooks."""

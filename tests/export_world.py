@@ -1,0 +1,63 @@
+"""Exports of a small state directory with real keys, a real ledger and real bundles."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from acceptd.export.follow import Followed, Origin, Target, follow
+from acceptd.export.settings import Kind
+from acceptd.export.verify import Report, verify
+from acceptd.record.keys import Keyring
+from tests.release_world import World
+
+SERVABLE: dict[str, Any] = {
+    "schema": 1,
+    "bundle": {"id": "mosaic/evidence-disposition", "version": "1.0.0"},
+    "dims": {"batch": {"min": 1, "max": 32}, "seq": {"min": 1, "max": 9}},
+    "models": [
+        {
+            "name": "main",
+            "file": "model.onnx",
+            "inputs": [{"name": "features", "dtype": "float32", "shape": ["batch", 4]}],
+            "outputs": [{"name": "probabilities", "dtype": "float32", "shape": ["batch", 3]}],
+        }
+    ],
+}
+"""A manifest that Triton can serve."""
+
+
+class Exported:
+    """A world and a directory that it exports to."""
+
+    def __init__(self, world: World, root: Path, kind: Kind = "plain", keep: int = 2) -> None:
+        self.world, self.root = world, root
+        root.mkdir(exist_ok=True)
+        self.target = Target(root, kind, lambda _model, channel: channel == "production", keep)
+
+    def follow(self, *, whole: bool = False) -> Followed:
+        world = self.world
+        return follow(Origin(world.state, world.ledger, world.keys, lambda: world.now), self.target, whole=whole)
+
+    def verify(self) -> Report:
+        return verify(self.root, Keyring.load(self.world.state / "keyring.json"))
+
+    def served(self) -> list[str]:
+        """Follow, verify that all is well, and return the places that consumers are led to."""
+        done = self.follow()
+        assert done.problems == []
+        report = self.verify()
+        assert report.problems == ()
+        return [one.place for one in report.verified if one.served]
+
+
+def tree(root: Path) -> dict[str, bytes]:
+    """Return path to content of every file below a directory; a link's content is where it leads."""
+    found = {}
+    for path in sorted(root.rglob("*")):
+        name = path.relative_to(root).as_posix()
+        if path.is_symlink():
+            found[name] = str(path.readlink()).encode()
+        elif path.is_file():
+            found[name] = path.read_bytes()
+    return found
