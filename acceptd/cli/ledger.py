@@ -11,6 +11,7 @@ from typing import Annotated, Final
 
 import typer
 
+from acceptd.canary import audit as canary_audit
 from acceptd.cli.common import (
     EXIT_AUDIT,
     JsonOption,
@@ -146,7 +147,8 @@ def _releases(
             found = release_audit.examine(state, ledger, keys, objects=objects, progress=told)
             desk = Desk(state, ledger, Policy(), load_reviewers(directory))
             contracts = Register(ledger, desk.reviewers).examine()
-            return [*found, *desk.examine(), *contracts, *retention_audit.examine(state, ledger)]
+            beside = [*retention_audit.examine(state, ledger), *canary_audit.examine(ledger)]
+            return [*found, *desk.examine(), *contracts, *beside]
     except (LedgerError, StateError, ConfigError) as error:
         return [audit.Difference("release", "releases", f"cannot be compared: {error}")]
 

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from acceptd.cli.common import JsonOption, StateOption, chosen_state, console
+from acceptd.cli.release_canary import app as canary
 from acceptd.cli.release_export import export
 from acceptd.cli.release_sign import sign
 from acceptd.cli.sealing import sealing
@@ -37,6 +38,7 @@ SHA256_DIGITS = 64
 SHORTEST_PREFIX = 8
 app = typer.Typer(help="Releases: list, promote, roll back, revoke, sign.", no_args_is_help=True)
 app.command("sign")(sign)
+app.add_typer(canary, name="canary")
 app.command("export")(export)
 ModelArgument = Annotated[str, typer.Argument(help="A model id: team/name.")]
 ChannelOption = Annotated[str, typer.Option("--channel", help="The channel.")]

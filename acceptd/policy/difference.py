@@ -29,6 +29,7 @@ _MORE_IS_STRICTER: Final = frozenset(
         "reference.enabled", "reference.required", "reference.draws",
         "reference.seconds", "reference.max_steps", "reference.max_bytes", "reference.default.top1",
         "reference.probabilities.top1", "reference.logits.top1", "performance.least_samples", "performance.retry",
+        "canary.min_samples", "canary.confidence",
     }
 )  # fmt: skip
 _LESS_IS_STRICTER: Final = frozenset(
@@ -36,10 +37,11 @@ _LESS_IS_STRICTER: Final = frozenset(
         "limits", "operators.domains", "opsets.ir_max", "opsets.max", "parity", "release.automatic",
         "release.channel_valid_seconds", "heldout.evaluations", "licenses.allowed", "operators.allowed",
         "operators.limits", "vectors.require_origin", "regression", "reference", "placement.cpu_operators",
-        "approvals.break_glass",
+        "approvals.break_glass", "canary",
     }
 )  # fmt: skip
 _EMPTY_IS_ANY: Final = {"licenses.allowed": "any licence", "operators.allowed": "every operator of the domains"}
+_ZERO_IS_OFF: Final = frozenset({f"canary.latency_{name}_ratio" for name in ("p50", "p95", "p99")})
 _RANGES: Final = ("opsets.domains.", "opsets.profiles.")
 """Tables by domain or profile, whose keys end with ``min`` and ``max``."""
 _NAMES_SHOWN: Final = 8
@@ -110,8 +112,8 @@ def _tendency(key: str, one: Any, other: Any) -> str:
         # A profile that says nothing takes what holds for all, which may be more or less.
         inherits = key.startswith("opsets.profiles.") and None in {one, other}
         sign = 0 if inherits else 1 if key.endswith("min") else -1
-    if not sign:
-        return "other"
+    if not sign or (key in _ZERO_IS_OFF and not (one and other)):
+        return "other" if not sign else "laxer" if one else "stricter"
     if isinstance(one, list) and isinstance(other, list):
         if set(one) == set(other):
             return "other"

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
+from acceptd.policy.canary import CanaryTable as CanaryTable
 from acceptd.policy.export import ExportField
 from acceptd.policy.golden import AcceptedOrigins
 from acceptd.policy.licenses import valid_entry
@@ -228,6 +229,7 @@ class Policy(Table):
     heldout: HeldOutTable = HeldOutTable()
     approvals: ApprovalsTable = ApprovalsTable()
     release: ReleaseTable = ReleaseTable()
+    canary: CanaryTable = CanaryTable()
     evidence: EvidenceTable = EvidenceTable()
     severity: Annotated[dict[str, Severity], Field(max_length=512)] = {}
     """Severity by finding code, over the code's own default."""

@@ -17,6 +17,8 @@ Entry types and what their bodies must hold (more keys are welcome; unknown type
 ``decision``    with a submission: ``verdict_seq``, ``nonce``, ``reviewer``, ``decision``, ``envelope`` (DSSE):
                 what a person signed about a verdict
 ``removed``     ``what``, ``reason``, ``items`` (``name`` and ``size`` each): bytes that go, entered before they do
+``canary``      ``model``, ``canary``, ``against`` (releases), ``decision``, ``reasons``, ``files``, ``counts``,
+                ``compared``, ``limits``: what receipts came to, before anything is done about it
 ``policy``, ``profile``, ``contract``  ``name``, ``digest``: these rules are used from here on
 ``contract-version``  ``model``, ``version``, ``digest``, ``supersedes``, ``signers``, ``envelope`` (DSSE): a
                 version of a contract that reviewers signed; in force from here on
@@ -264,6 +266,8 @@ def check_body(kind: str, submission: str | None, body: Mapping[str, Any]) -> No
                 raise ValueError("a decision belongs to a submission and names its verdict's entry")
             for key in ("nonce", "reviewer", "decision"):
                 _text(body, key)
+        elif kind == "canary":
+            _check_canary(body)
         elif kind == "removed":
             _check_removed(body)
         elif kind == "revoked":
@@ -295,6 +299,19 @@ def _check_verdict(submission: str | None, body: Mapping[str, Any]) -> None:
             raise ValueError("a finding is an object")  # noqa: TRY004 - as above
         for key in _FINDING_TEXTS:
             _text(finding, key)
+
+
+def _check_canary(body: Mapping[str, Any]) -> None:
+    valid_model_id(_text(body, "model"))
+    if body.get("decision") not in {"promote", "hold", "rollback"}:
+        raise ValueError("`decision` is promote, hold or rollback")
+    for key in ("canary", "against"):
+        side = body.get(key)
+        if not isinstance(side, dict):
+            raise ValueError(f"`{key}` is a release")  # noqa: TRY004 - as above
+        valid_name(_text(side, "channel"))
+        valid_sha256(_text(side, "digest"))
+        valid_sha256(_text(side, "release_digest"))
 
 
 def _check_removed(body: Mapping[str, Any]) -> None:
