@@ -47,8 +47,8 @@ def _checks(one: Compared, limits: CanaryTable) -> Iterator[Reason]:
 def _samples(one: Compared, limits: CanaryTable) -> Iterator[Reason]:
     found = [one.canary.requests, *([one.against.requests] if one.against else [])]
     outcome: Outcome = "passes" if min(found) >= limits.min_samples else "unsure"
-    words = f"{found[0]:,} requests" + (f", the other {found[1]:,}" if one.against else "")
-    yield _reason(one, "samples", outcome, f"{words}; {limits.min_samples:,} of each are needed")
+    words = f"{found[0]:,}" + (f", the other {found[1]:,}" if one.against else "")
+    yield _reason(one, "samples", outcome, f"{words}; {limits.min_samples:,} each needed")
 
 
 def _rates(one: Compared, limits: CanaryTable) -> Iterator[Reason]:
@@ -79,9 +79,10 @@ def _increase(
     low, high = arithmetic.increase(*now, *before, limits.confidence)
     limit = limits.max_increase
     outcome: Outcome = "passes" if high <= limit else "fails" if low > limit else "unsure"
-    words = f"{now[0]:,} of {now[1]:,}, the other {before[0]:,} of {before[1]:,}"
-    more = f"{_percent(low, sign='+')} to {_percent(high, sign='+')}; {_percent(limit, sign='+')} allowed"
-    return _reason(one, f"{check}, increase", outcome, f"{words}: {more}")
+    words = f"{_percent(low, sign='+')} to {_percent(high, sign='+')}; {_percent(limit, sign='+')} allowed"
+    if check == "refused inputs":
+        words = f"{now[0]:,} of {now[1]:,}, the other {before[0]:,} of {before[1]:,}: {words}"
+    return _reason(one, f"{check}, increase", outcome, words)
 
 
 def _latency(one: Compared, limits: CanaryTable) -> Iterator[Reason]:
@@ -94,8 +95,8 @@ def _latency(one: Compared, limits: CanaryTable) -> Iterator[Reason]:
         check = f"latency {name}"
         ours, theirs = (_quantile(side, name) for side in (one.canary, one.against))
         if min(one.canary.timed, one.against.timed) < limits.min_samples or ours is None or theirs is None:
-            words = f"{one.canary.timed:,} timed runs, the other {one.against.timed:,}"
-            yield _reason(one, check, "unsure", f"{words}; {limits.min_samples:,} of each are needed")
+            words = f"{one.canary.timed:,} timed, the other {one.against.timed:,}"
+            yield _reason(one, check, "unsure", f"{words}; {limits.min_samples:,} each needed")
             continue
         slack = limits.latency_slack_ms * 1000
         outcome: Outcome = (
@@ -122,9 +123,9 @@ def _labels(one: Compared, limits: CanaryTable) -> Iterator[Reason]:
 
 
 def _shifted(shift: Shift, limit: float, limits: CanaryTable) -> tuple[Outcome, str]:
-    words = f"{shift.output}: distance {shift.distance:.3f} of {shift.canary:,} and {shift.against:,} rows"
+    words = f"{shift.output}: {shift.distance:.3f} apart ({shift.canary:,}, {shift.against:,} rows)"
     if min(shift.canary, shift.against) < limits.min_samples:
-        return "unsure", f"{words}; {limits.min_samples:,} of each are needed"
+        return "unsure", f"{words}; {limits.min_samples:,} each needed"
     sure = arithmetic.surely_apart(shift.distance, shift.kinds, shift.canary, shift.against, limits.confidence)
     words = f"{words}; {limit:g} allowed"
     if sure > limit:

@@ -45,6 +45,9 @@ def evaluate_(
     receipts: Annotated[
         list[Path], typer.Option("--receipts", help="A file of receipts, JSON lines (repeatable).")
     ],
+    more: Annotated[
+        list[Path] | None, typer.Argument(help="More files of receipts, as a shell's pattern gives them.")
+    ] = None,
     canary: Annotated[str, typer.Option("--channel", help="The canary's channel.")] = "canary",
     against: Annotated[str, typer.Option("--against", help="The channel it is compared with.")] = "production",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")] = False,
@@ -70,7 +73,7 @@ def evaluate_(
         with progress_console().status("reading receipts") as status:
             found = evaluate(
                 compared,
-                receipts,
+                [*receipts, *(more or ())],
                 rules.policy.canary,
                 rules.policy_digest,
                 told=lambda text: status.update(f"reading receipts: {line(text, 60)}"),
@@ -111,7 +114,9 @@ def _print(found: Evaluation, done: Done | None) -> None:
     several = len(found.compared) > 1
     rows = [
         [_WORDS[one.outcome], f"{one.model} {one.check}" if several else one.check, one.message]
+        for word in ("fails", "unsure", "passes")
         for one in found.reasons
+        if one.outcome == word
     ]
     print_table(out, ("", "check", "found"), rows, empty="nothing was checked")
     out.print()

@@ -17,7 +17,7 @@ import math
 import re
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -118,7 +118,7 @@ class Receipt:
     def bound(self) -> dict[str, Any]:
         """What the digest covers, as plain JSON data."""
         found = {name: getattr(self, name) for name in _BOUND}
-        found["decision"] = None if self.decision is None else asdict(self.decision)
+        found["decision"] = None if self.decision is None else _plain(self.decision)
         return found
 
     @property
@@ -132,10 +132,17 @@ class Receipt:
         document = {
             "schema": SCHEMA,
             "bound": self.bound,
-            "beside": asdict(self.beside),
+            "beside": _plain(self.beside) | {"durations": _plain(self.beside.durations)},
             "digest": self.digest,
         }
         return json.dumps(document, ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode("ascii")
+
+
+def _plain(one: Decision | Beside | Durations) -> dict[str, Any]:
+    """Return the members as they are: ``dataclasses.asdict`` copies each deeply, which costs as much as the
+    digest.
+    """
+    return {name: getattr(one, name) for name in one.__slots__}
 
 
 def make_receipt(
@@ -226,14 +233,15 @@ def parse(line: bytes) -> Receipt:
     if len(data) > MAX_LINE_BYTES:
         raise MalformedError(f"a receipt has more than {MAX_LINE_BYTES} bytes")
     document = _members(parse_json(data, "a receipt"), _LINE, "")
-    bound = dict(document["bound"])
-    beside = dict(document["beside"])
+    bound, beside = dict(document["bound"]), dict(document["beside"])
     if bound["decision"] is not None:
-        bound["decision"] = _decision(bound["decision"])
-    receipt = Receipt(**bound, beside=Beside(**beside | {"durations": Durations(**beside["durations"])}))
-    if receipt.digest != document["digest"]:
+        _decided(bound["decision"])
+    if canonical_digest(bound) != document["digest"]:
         raise DigestMismatchError("a receipt's digest is not that of what it binds")
-    return receipt
+    if bound["decision"] is not None:
+        bound["decision"] = Decision(**bound["decision"])
+    beside["durations"] = Durations(**beside["durations"])
+    return Receipt(**bound, beside=Beside(**beside))
 
 
 def verify(line: bytes, release: Verified) -> Receipt:
@@ -314,11 +322,10 @@ def _decimal(value: object) -> bool:
     return isinstance(value, str) and DECIMAL.fullmatch(value) is not None and repr(float(value)) == value
 
 
-def _decision(value: Mapping[str, Any]) -> Decision:
-    one = _members(dict(value), _DECISION, "bound.decision")
+def _decided(value: Mapping[str, Any]) -> None:
+    one = _members(value, _DECISION, "bound.decision")
     if (one["index"] is None) != (one["label"] is None):
         raise _bad("bound.decision.label")
-    return Decision(**one)
 
 
 _INDEX: Final = _whole(2**31)

@@ -52,6 +52,7 @@ def members(value: object) -> list[object]:
     return [value]
 
 
+@settings(max_examples=40)
 @given(
     st.lists(NUMBERS, min_size=1, max_size=8),
     st.lists(NUMBERS, min_size=1, max_size=8),
