@@ -7,7 +7,6 @@ holds, and tells the wait status from outside: as pid 1 a job's own deaths would
 
 from __future__ import annotations
 
-import array
 import contextlib
 import fcntl
 import json
@@ -23,6 +22,10 @@ from sandbox import confine, jobs, messages
 JOB_FD: Final = 3
 FIRST_BLOB_FD: Final = 4
 MAX_FDS: Final = 16
+_RIGHTS_SPACE: Final = socket.CMSG_SPACE(MAX_FDS * 4)
+
+_IGNORED: Final = (int(signal.SIGINT), int(signal.SIGXFSZ), int(signal.SIGPIPE))
+"""What Python and the parent ignore."""
 
 EXIT_DONE: Final = 0
 EXIT_REFUSED: Final = 0
@@ -81,22 +84,22 @@ def _read_order() -> dict[str, Any]:
     return order
 
 
-def _receive(end: int) -> list[int]:
-    """Wait for the descriptors of one order; an empty list when the parent closed its end instead."""
-    with socket.socket(fileno=end) as sock:
-        payload, ancillary, _, _ = sock.recvmsg(8, socket.CMSG_SPACE(MAX_FDS * 4))
-    received = array.array("i")
+def _receive(end: socket.socket) -> list[int]:
+    """Wait for the descriptors of one order; an empty list when the parent closed its end instead.
+
+    Until then ``end`` is kept and nothing else but 0 to 2, and afterwards not even that. The parent made it:
+    another object for the same socket would dirty a hundred pages.
+    """
+    number = end.fileno()
+    confine.close_from(3, number - 1)
+    confine.close_from(number + 1)
+    payload, ancillary, _, _ = end.recvmsg(8, _RIGHTS_SPACE)
+    os.close(number)
+    received: list[int] = []
     for level, kind, data in ancillary:
         if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
-            received.frombytes(data[: len(data) - len(data) % 4])
-    return list(received) if payload == b"J" else []
-
-
-def _keep_only(end: int) -> int:
-    """Keep ``end`` (moved to descriptor 3) and nothing else but 0 to 2; return its number."""
-    os.dup2(end, 3, inheritable=False)
-    confine.close_from(4)
-    return 3
+            received += memoryview(data[: len(data) - len(data) % 4]).cast("i")
+    return received if payload == b"J" else []
 
 
 def arrange_descriptors(received: list[int]) -> None:
@@ -114,8 +117,8 @@ def arrange_descriptors(received: list[int]) -> None:
 
 
 def run_as_pid1(
-    init_end: int,
-    job_end: int,
+    init_end: socket.socket,
+    job_end: socket.socket,
     baseline: Baseline,
     uid: int,
     gid: int,
@@ -133,15 +136,14 @@ def run_as_pid1(
     try:
         child = confine.fork()  # first: what is written before it, the kernel copies for both
         if child == 0:
-            for number in (signal.SIGINT, signal.SIGXFSZ, signal.SIGPIPE):  # what Python and the parent ignore
-                signal.signal(number, signal.SIG_DFL)
+            confine.default_signals(_IGNORED)
             confine.map_own_user(uid, gid)
-            received = _receive(_keep_only(job_end))
+            received = _receive(job_end)
             if received:
                 arrange_descriptors(received)
                 code = _job(_read_order(), baseline, staging, visible)
         else:
-            code = _reap(child, _keep_only(init_end))
+            code = _reap(child, init_end)
     except BaseException as error:  # noqa: BLE001 - last resort of a process that must not return into the parent's loop
         with contextlib.suppress(BaseException):
             os.write(2, f"init: {type(error).__name__}: {error}\n".encode(errors="backslashreplace"))
@@ -173,7 +175,7 @@ def _build_room(
     return states, notes
 
 
-def _reap(child: int, end: int) -> int:
+def _reap(child: int, end: socket.socket) -> int:
     received = _receive(end)
     if not received:
         return 0  # the parent ends: so does the whole namespace

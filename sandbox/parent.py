@@ -113,8 +113,7 @@ class WarmParent:
         job_here, job_there = socket.socketpair()
         pid, pidfd = confine.clone_into_namespaces()
         if pid == 0:
-            ends = (init_there.fileno(), job_there.fileno())
-            self._init.run_as_pid1(*ends, self._baseline, *self._ids, STAGING, self._visible)
+            self._init.run_as_pid1(init_there, job_there, self._baseline, *self._ids, STAGING, self._visible)
         init_there.close()
         job_there.close()
         self._ready.append(Room(pid, pidfd, init_here, job_here))
