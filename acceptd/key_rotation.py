@@ -20,7 +20,7 @@ from typing import Final
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from acceptd.errors import LedgerError, ReleaseError, StateError, UsageError
-from acceptd.intake.files import fsync_dir, replace_file, write_exclusive
+from acceptd.intake.files import fsync_dir, remove_temporaries, replace_file
 from acceptd.record import keystore, succession
 from acceptd.record.entry import utc_now
 from acceptd.record.failpoint import failpoint
@@ -103,6 +103,7 @@ def resume(state: Path, ledger: Ledger, terms: Terms = _DEFAULT) -> list[str]:
     The caller holds the daemon's lock. Raises as :func:`rotate`.
     """
     done: list[str] = []
+    remove_temporaries(state / DIRECTORY)
     for role in ROLES:
         if not keystore.pending(state, role):
             continue
@@ -147,17 +148,19 @@ def _rotation(
 
 
 def _stage(state: Path, role: str, private: Ed25519PrivateKey | None, new: Signer) -> None:
+    # Whole or not at all: half of a key would be a rotation under way that nobody could finish or take back.
     directory = state / DIRECTORY
     if private is not None:
-        write_exclusive(directory, f"{role}{keystore.NEXT_FILE}", private_pem(private), 0o600)
+        replace_file(directory, f"{role}{keystore.NEXT_FILE}", private_pem(private), 0o600)
     else:
-        write_exclusive(directory, f"{role}{keystore.NEXT_COMMAND}", new.public, 0o600)
+        replace_file(directory, f"{role}{keystore.NEXT_COMMAND}", new.public, 0o600)
 
 
 def _unstage(state: Path, role: str) -> None:
     for suffix in (keystore.NEXT_FILE, keystore.NEXT_COMMAND):
         with contextlib.suppress(FileNotFoundError):
             os.unlink(state / DIRECTORY / f"{role}{suffix}")
+            failpoint("key.rotate.unstaged")
     fsync_dir(state / DIRECTORY)
 
 
@@ -245,9 +248,11 @@ def _promote(state: Path, role: str) -> None:
     staged, place = directory / f"{role}{keystore.NEXT_FILE}", directory / f"{role}.pem"
     if os.path.lexists(staged):
         os.rename(staged, place)
+        failpoint("key.rotate.moved")
     else:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(place)
+            failpoint("key.rotate.unlinked")
         fsync_dir(directory)
         failpoint("key.rotate.removed")
         _unstage(state, role)

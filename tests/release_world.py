@@ -65,7 +65,7 @@ class World:
             path = drop / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(data)
-        target = self.state / "sealed" / f"s{self._count}"
+        target = self.state / "sealed" / f"sub-{self._count}"
         target.parent.mkdir(mode=0o755, exist_ok=True)
         return target, seal_directory(drop, target, LimitsTable())
 
@@ -79,7 +79,24 @@ class World:
         verdict: str = "accepted",
         **predicate: Any,
     ) -> Accepted:
-        """Put a bundle into the store and a verdict about it into the ledger."""
+        """Put a verdict about a bundle into the ledger, and the bundle into the store."""
+        accepted, path, sealed = self.judged(
+            version, files=files, manifest=manifest, model_id=model_id, verdict=verdict, **predicate
+        )
+        store.put(self.state, path, sealed)
+        return accepted
+
+    def judged(
+        self,
+        version: str = "1.0.0",
+        *,
+        files: dict[str, bytes] | None = None,
+        manifest: dict[str, Any] | None = None,
+        model_id: str = MODEL,
+        verdict: str = "accepted",
+        **predicate: Any,
+    ) -> tuple[Accepted, Path, Sealed]:
+        """Seal a bundle and put a verdict about it into the ledger; return where it lies, and what was sealed."""
         document = manifest or {
             "schema": 1,
             "bundle": {"id": model_id, "version": version},
@@ -88,7 +105,6 @@ class World:
         path, sealed = self.sealed(
             files or {"model.onnx": f"model {version}".encode() * 50, "data/labels.txt": version.encode()}
         )
-        store.put(self.state, path, sealed)
         body: dict[str, Any] = {
             "verdict": verdict, "judged_at": "2026-11-29T11:57:00Z", "reason": "as it is", "findings": [],
             "model": model_id, "bundle_digest": sealed.digest, "manifest_digest": document_digest(document),
@@ -101,7 +117,7 @@ class World:
         )  # fmt: skip
         body["statement"] = attest.sign_statement(statement, load_signer(self.state, "ledger"))
         entry = self.ledger.append("verdict", body, submission=submission)
-        return Accepted(sealed.digest, document, entry.seq)
+        return Accepted(sealed.digest, document, entry.seq), path, sealed
 
     def promote(
         self, accepted: Accepted, *, model_id: str = MODEL, channel: str = "production", **more: Any

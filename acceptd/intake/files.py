@@ -16,6 +16,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
+from acceptd.record.failpoint import failpoint
+
 Directory = int | Path
 """A directory: an open descriptor, which stays open, or a path."""
 Name = str | bytes
@@ -169,7 +171,7 @@ def scan(dir_fd: int, cap: int) -> tuple[list[bytes], bool]:
 def fsync_dir(directory: Directory) -> None:
     """Make the names in ``directory`` durable."""
     with opened(directory) as fd:
-        os.fsync(fd)
+        _durable(fd)
 
 
 def start_writeback(fd: int) -> None:
@@ -206,14 +208,22 @@ def write_exclusive(directory: Directory, name: Name, data: bytes, mode: int = 0
     """
     with opened(directory) as dir_fd:
         _write_new(dir_fd, name, data, mode)
-        os.fsync(dir_fd)
+        _durable(dir_fd)
+
+
+def _durable(dir_fd: int) -> None:
+    os.fsync(dir_fd)
+    failpoint("files.durable")
 
 
 def _write_new(dir_fd: int, name: Name, data: bytes, mode: int) -> None:
     fd = create_exclusive(dir_fd, name, mode)
     try:
+        failpoint("files.created")
         write_all(fd, data)
+        failpoint("files.written")
         os.fsync(fd)
+        failpoint("files.synchronised")
     except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(name, dir_fd=dir_fd)
@@ -238,7 +248,7 @@ def replace_files(directory: Directory, files: Iterable[tuple[Name, bytes]], mod
             temporary = temporary_name()
             _write_new(dir_fd, temporary, data, mode)
             _rename(dir_fd, temporary, name)
-        os.fsync(dir_fd)
+        _durable(dir_fd)
 
 
 def swap_symlink(directory: Directory, name: Name, target: str) -> None:
@@ -250,12 +260,9 @@ def swap_symlink(directory: Directory, name: Name, target: str) -> None:
     with opened(directory) as dir_fd:
         temporary = temporary_name()
         os.symlink(target, temporary, dir_fd=dir_fd)
-        _rename_over(dir_fd, temporary, name)
-
-
-def _rename_over(dir_fd: int, temporary: str, name: Name) -> None:
-    _rename(dir_fd, temporary, name)
-    os.fsync(dir_fd)
+        failpoint("files.linked")
+        _rename(dir_fd, temporary, name)
+        _durable(dir_fd)
 
 
 def _rename(dir_fd: int, temporary: str, name: Name) -> None:
@@ -265,6 +272,7 @@ def _rename(dir_fd: int, temporary: str, name: Name) -> None:
         with contextlib.suppress(OSError):
             os.unlink(temporary, dir_fd=dir_fd)
         raise
+    failpoint("files.renamed")
 
 
 def temporary_name() -> str:
@@ -304,6 +312,7 @@ def remove_tree(directory: Directory, name: Name, *, limit: int = 1_000_000) -> 
             kind = stat_beneath(dir_fd, raw)
             if not stat.S_ISDIR(kind.st_mode):
                 os.unlink(raw, dir_fd=dir_fd)
+                failpoint("files.removed")
                 return left
             root = open_beneath(dir_fd, raw, _DIRECTORY)
         except FileNotFoundError:
@@ -317,6 +326,7 @@ def remove_tree(directory: Directory, name: Name, *, limit: int = 1_000_000) -> 
         if not left:
             try:
                 os.rmdir(raw, dir_fd=dir_fd)
+                failpoint("files.removed")
             except FileNotFoundError:
                 pass
             except OSError as error:
@@ -357,6 +367,7 @@ class _Removal:
                         progress |= self._descend(fd, path, name, level)
                         continue
                     progress = True
+                    failpoint("files.removed")
                 except FileNotFoundError:
                     continue
                 except OSError as error:
@@ -375,6 +386,7 @@ class _Removal:
             if error.errno != errno.ENOTEMPTY or not self._left:
                 raise
             return progress  # what stays inside is noted already
+        failpoint("files.removed")
         return True
 
     def _note(self, path: bytes, reason: str) -> None:

@@ -20,6 +20,7 @@ from acceptd.errors import LoaderError, ReleaseError, SigningError
 from acceptd.intake.files import replace_file
 from acceptd.record import attest
 from acceptd.record.canonical import MAX_INT, canonical
+from acceptd.record.failpoint import failpoint
 from acceptd.record.keys import Keyring
 from acceptd.record.log import Ledger
 from acceptd.release import objects, trust
@@ -30,6 +31,8 @@ from acceptd.release.signers import ReleaseKeys, Verifying, seal_document
 
 VALID_SECONDS: Final = 86_400
 _ENVELOPE: Final = b'{"payload":"'
+_LINES: Final = b"{\n"
+"""How ``keyring.json`` and ``rotations.json`` begin."""
 Clock = Callable[[], float]
 """Seconds since the epoch."""
 
@@ -262,18 +265,19 @@ def countersign_revocations(state: Path, keys: ReleaseKeys) -> bool:
 
 
 def sweep_revocations(state: Path) -> None:
-    """Remove temporary files of an interrupted :func:`write_revocations`, under the exclusive revocation lock.
+    """Remove temporary files of an interrupted :func:`write_revocations`, or of a rotation's keyring.
 
-    They lie in the state directory itself, where other rooms have temporary names too: only regular files
-    that are empty or begin as a signed document are taken.
+    Under the exclusive revocation lock and the daemon's. They lie in the state directory itself, where other rooms
+    have temporary names too: only regular files that are empty or begin as such a document are taken.
     """
     for name in os.listdir(state):
         path = state / name
         if name.startswith(".tmp-") and path.is_file() and not path.is_symlink():
             with path.open("rb") as file:
                 start = file.read(len(_ENVELOPE))
-            if start in {b"", _ENVELOPE}:
+            if _ENVELOPE.startswith(start) or start.startswith(_LINES):
                 path.unlink(missing_ok=True)
+                failpoint("release.settle.swept")
 
 
 def _bytes(state: Path, place: str, limit: int) -> bytes | None:

@@ -64,6 +64,7 @@ def write_release(
     folder = state / release_path(order.model_id, order.channel, row.number)
     folder.mkdir(mode=0o755)
     folder.chmod(0o755)
+    failpoint(f"release.{order.kind}.begun")
     os.symlink(bundle_link_target(order.digest), folder / BUNDLE_LINK)
     failpoint(f"release.{order.kind}.linked")
     # Created, not replaced: a torn one is burnt with its number. Synchronises the folder and its link too;

@@ -17,6 +17,7 @@ from typing import Final
 from acceptd.errors import ReleaseError, StateError
 from acceptd.intake.files import fsync_dir
 from acceptd.policy.names import valid_model_id, valid_name
+from acceptd.record.failpoint import failpoint
 from acceptd.release.trust import number_name
 
 CURRENT: Final = "current"
@@ -61,6 +62,7 @@ def make_directories(state: Path, relative: str, mode: int = 0o755) -> Path:
         except OSError as error:
             raise StateError(f"{path}: cannot be created: {error.strerror}") from error
         path.chmod(mode)  # not left to the umask
+        failpoint("release.directory.made")
         fsync_dir(parent)
     return path
 

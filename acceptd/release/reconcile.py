@@ -10,7 +10,7 @@ from acceptd.record.log import Ledger
 from acceptd.release import channel as channels
 from acceptd.release import store
 from acceptd.release.book import Book, read_book
-from acceptd.release.layout import model_lock, revocation_lock
+from acceptd.release.layout import model_lock, revocation_lock, store_lock
 from acceptd.release.revoke import carry_out
 from acceptd.release.settle import Terms, settle
 from acceptd.release.signers import ReleaseKeys
@@ -34,8 +34,9 @@ def reconcile(state: Path, ledger: Ledger, keys: ReleaseKeys, *, terms: Terms = 
     """
     done: list[str] = []
     problems: list[str] = []
-    with revocation_lock(state, shared=False):
+    with store_lock(state, shared=False):  # beside a command that brings a bundle there
         problems += store.sweep(state)
+    with revocation_lock(state, shared=False):
         channels.sweep_revocations(state)
         if _revocations_unfinished(state, keys, read_book(ledger)):
             try:

@@ -125,6 +125,7 @@ def _point_away(folder: Path, number: int, current: Row | None) -> None:
         if os.readlink(folder / CURRENT) == number_name(number):
             if current is None:
                 os.unlink(folder / CURRENT)
+                failpoint("release.settle.unlinked")
             else:
                 swap_symlink(folder, CURRENT, number_name(current.number))
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from acceptd.errors import LedgerError, LoaderError, ReleaseError, StateError
+from acceptd.intake.files import create_exclusive, write_all
 from acceptd.record.attest import (
     MAX_PAYLOAD,
     RELEASE_STATEMENT_TYPE,
@@ -21,6 +22,7 @@ from acceptd.record.attest import (
     verify_statement,
 )
 from acceptd.record.canonical import canonical
+from acceptd.record.failpoint import failpoint
 from acceptd.record.log import Ledger
 from acceptd.release import objects
 from acceptd.release.book import Row
@@ -57,12 +59,17 @@ def put(state: Path, row: Row, envelope: Mapping[str, Any]) -> bool:
     folder = state / release_path(row.model_id, row.channel, row.number)
     with contextlib.suppress(FileNotFoundError):
         os.unlink(folder / _TEMPORARY)
+        failpoint("release.statement.swept")
     try:
-        descriptor = os.open(folder / _TEMPORARY, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o444)
-        with open(descriptor, "wb") as file:
-            os.fchmod(file.fileno(), 0o444)  # not left to the umask
-            file.write(data)
+        descriptor = create_exclusive(folder, _TEMPORARY, 0o444)
+        try:
+            failpoint("release.statement.created")
+            write_all(descriptor, data)
+        finally:
+            os.close(descriptor)
+        failpoint("release.statement.written")
         os.rename(folder / _TEMPORARY, folder / STATEMENT_FILE)
+        failpoint("release.statement.renamed")
     except OSError as error:
         raise StateError(f"{folder / STATEMENT_FILE}: {error.strerror}") from error
     return True

@@ -143,13 +143,14 @@ def digests(state: Path) -> list[str]:
 
 
 def sweep(state: Path) -> list[str]:
-    """Remove half-made copies that a crash left in the store; return what could not be removed."""
-    store = state / "store" / "sha256"
+    """Remove half-made copies and inventories that a crash left; return what could not be removed.
+
+    Nobody may be bringing a bundle to the store meanwhile.
+    """
     left: list[str] = []
-    if store.is_dir():
-        for name in os.listdir(store):
-            if name.startswith(".tmp-"):
-                left += files.remove_tree(store, name)
+    for folder in (state / "store" / "sha256", state / INVENTORY):
+        if folder.is_dir():
+            left += files.remove_temporaries(folder)
     return left
 
 

@@ -121,11 +121,13 @@ def _files(look: Look, due: Sequence[Decided], done: Collected) -> None:
         try:
             with opened(folder) as fd:
                 moved = _moved(folder, thing.name)
+                failpoint("retention.file.moved")
                 if since(os.stat(moved, dir_fd=fd, follow_symlinks=False)) != thing.since:
                     # Kept again by another submission in between: under its name it is the same bytes.
                     os.rename(moved, thing.name, src_dir_fd=fd, dst_dir_fd=fd)
                     continue
                 os.unlink(moved, dir_fd=fd)
+                failpoint("retention.file.removed")
         except FileNotFoundError:
             continue
         except OSError as error:

@@ -17,6 +17,7 @@ from acceptd.policy.reviewers import Reviewers
 from acceptd.record.attest import Envelope
 from acceptd.record.audit import Difference
 from acceptd.record.entry import Appended, Entry, utc_now
+from acceptd.record.failpoint import failpoint
 from acceptd.record.log import Ledger
 from acceptd.record.queue import Queue, Submission
 from acceptd.record.tables import FINAL_STATES
@@ -188,6 +189,7 @@ class Desk:
             )
         with contextlib.suppress(OSError):
             self._kept(row).parent.rmdir()
+            failpoint("review.kept.removed")
         return made
 
     def _store(self, row: Submission) -> None:
@@ -208,6 +210,7 @@ class Desk:
         except ReleaseError:
             with contextlib.suppress(OSError):
                 place.rename(self._kept(row))
+                failpoint("review.kept.back")
             raise
 
     def rejected(self, channel: str) -> Callable[[Entry], str]:
