@@ -48,6 +48,7 @@ _COMMANDS = {
     "gc": ("gc", "gc"),
     "selftest": ("selftest", "selftest"),
     "verify": ("verify", "verify"),
+    "reaccept": ("reaccept", "reaccept"),
 }
 _GROUPS = ("ledger", "release", "review", "policy", "profile", "key", "contract")
 
