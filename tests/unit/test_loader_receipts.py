@@ -210,6 +210,8 @@ def test_replay_refuses_another_preprocessing_before_a_tensor_exists(
             replay(session, told, FED, preprocessing=other)
     with pytest.raises(PreprocessingMismatchError, match="the receipt binds"):  # a receipt that lies about it
         replay(session, replace(told, preprocessing="a" * 64), FED, preprocessing=PREPROCESSING)
+    with pytest.raises(PreprocessingMismatchError, match="was accepted for"):  # caller and receipt agree to lie
+        replay(session, replace(told, preprocessing="a" * 64), FED, preprocessing="a" * 64)
     assert made == []
     replay(session, told, FED, preprocessing=PREPROCESSING)  # the control: the recorder does see a tensor
     assert made == ["features"]
