@@ -17,8 +17,9 @@ from acceptd.config import load_settings, policies_directory, require_state
 from acceptd.errors import UsageError
 from acceptd.policy.load import load_reviewers
 from acceptd.policy.names import valid_model_id, valid_name
+from acceptd.record.keystore import own_history
 from acceptd.release.settle import Terms
-from acceptd.release.signers import ReleaseKeys
+from acceptd.release.signers import Auditor, ReleaseKeys
 from acceptd.report.escape import line
 from acceptd.review.desk import Desk
 from acceptd.rules import load_rules
@@ -68,8 +69,10 @@ def evaluate_(
     directory = policies_directory(settings)
     rules = load_rules(directory, settings.policy)
     with sealing(paths.state) as ledger:
-        keys = ReleaseKeys.load(paths.state, ledger)
-        compared = basis(paths.state, ledger, keys, model, canary, against)
+        # Who only looks needs no private key.
+        keys = None if dry_run else ReleaseKeys.load(paths.state, ledger)
+        seen = keys or Auditor.of(own_history(paths.state, ledger))
+        compared = basis(paths.state, ledger, seen, model, canary, against)
         with progress_console().status("reading receipts") as status:
             found = evaluate(
                 compared,
@@ -79,7 +82,7 @@ def evaluate_(
                 told=lambda text: status.update(f"reading receipts: {line(text, 60)}"),
             )
         done = None
-        if not dry_run:
+        if keys is not None:
             desk = Desk(paths.state, ledger, rules.policy, load_reviewers(directory))
             terms = Terms(valid_seconds=rules.policy.release.channel_valid_seconds)
             people = People(desk.decided, desk.rejected)

@@ -14,7 +14,7 @@ import pytest
 
 from acceptd.cli.release import app
 from acceptd.config import Paths
-from acceptd.errors import UsageError
+from acceptd.errors import AcceptdError, UsageError
 from acceptd.release.receipt import parse
 from examples.evidence_classifier import build_model, manifest
 from tests.canary_world import LIMITS, CanaryWorld
@@ -95,6 +95,16 @@ def test_rolled_back_and_json(world: CanaryWorld, capsys: pytest.CaptureFixture[
     told = json.loads(capsys.readouterr().out)
     assert told["release"] == {"channel": "canary", "number": 2, "digest": world.old.bundle_digest}
     assert world.ledger.entry(told["entry"]).body == told["evaluation"]
+
+
+def test_who_only_looks_needs_no_private_key(world: CanaryWorld, capsys: pytest.CaptureFixture[str]) -> None:
+    good = world.file(*world.some(world.new), *world.some(world.old))
+    (world.state / "keys" / "release.pem").unlink()
+    assert evaluate(world, good, "--dry-run") == 0
+    assert "would promote" in capsys.readouterr().out
+    with pytest.raises(AcceptdError, match="release"):
+        evaluate(world, good)
+    assert list(world.ledger.entries(kind="canary")) == []
 
 
 def test_a_policy_that_wants_a_person_keeps_a_good_canary_out(
