@@ -37,6 +37,8 @@ STAGING: Final = "/cell"
 MAX_FDS: Final = 16
 READY_ROOMS: Final = 6
 """A submission's jobs, and the next one's first."""
+FEW_ROOMS: Final = 3
+"""Fewer are not waited with for a pause: the lanes of a suite leave none."""
 IDLE_MS: Final = 10
 YOUNG: Final = 50_000
 """New containers between two collections of a job: most jobs make fewer in their whole life."""
@@ -105,7 +107,7 @@ class WarmParent:
                     self._reap(descriptor)  # before the order: who asks for children counts none that has ended
             if self._control.fileno() in ready and not self._order():
                 return
-            if not events or not self._ready:
+            if not events or len(self._ready) < FEW_ROOMS:
                 self._prepare()  # between orders, so that the forks do not compete with a running job
 
     def _prepare(self) -> None:
