@@ -97,6 +97,10 @@ class ReleaseNotFoundError(LoaderError):
     """No such model, channel or release below the given root."""
 
 
+class StorageError(LoaderError):
+    """The file system below the root does not answer: away, stale, failing, or closed to this process."""
+
+
 class SignatureError(LoaderError):
     """A signature is missing, made by a key outside the keyring, or does not verify."""
 
@@ -146,7 +150,11 @@ class RuntimeRefusedError(LoaderError):
 
 
 class RuntimeMismatchError(LoaderError):
-    """The onnxruntime of this process, or a library of it, is not the one that the release pins."""
+    """The onnxruntime of this process, a library of it or the processor's class is not the accepted one."""
+
+
+class RuntimeDifferenceWarning(UserWarning):
+    """What runs here differs from what the release was accepted on, and the caller chose to be told."""
 
 
 class PreprocessingMismatchError(LoaderError):

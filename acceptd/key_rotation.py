@@ -34,7 +34,7 @@ from acceptd.release.promote import rekey_locked
 from acceptd.release.reconcile import reconcile
 from acceptd.release.revoke import write_list
 from acceptd.release.settle import Terms, settle
-from acceptd.release.signers import ReleaseKeys
+from acceptd.release.signers import ReleaseKeys, sealer
 
 _DEFAULT: Final = Terms()
 
@@ -208,7 +208,7 @@ def _sign_anew(
             elif (state / REVOCATIONS_FILE).exists():
                 write_list(state, keys, read_book(ledger), terms)
         return []
-    keys = ReleaseKeys(new, None, history.ever, history, beside)
+    keys = ReleaseKeys(new, None, history.ever, history, beside, *sealer(state))
     problems: list[str] = []
     with revocation_lock(state, shared=False):
         for model_id, channel in sorted(read_book(ledger).channels):

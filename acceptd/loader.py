@@ -9,9 +9,11 @@ the word of the old key alone; one that was given up as compromised is followed 
 It needs neither the daemon nor its database, only the files below ``root`` and a keyring; cryptography and
 rfc8785 beside the standard library, and onnxruntime and numpy only once :meth:`OpenRelease.session` is called.
 
-What it proves: at the time of the call, every byte below :attr:`OpenRelease.path` was the one that was
-promoted. What it does not: that nobody with write access changes a file afterwards. onnxruntime maps
-external data, so a later in-place write reaches a live session (measured).
+What ``mode="mapped"``, the default, proves: at the time of the call, every byte below :attr:`OpenRelease.path` was
+the one that was promoted, and no file was replaced or written until a session stood. What it does not: that nobody
+with write access changes a file afterwards. onnxruntime maps external data, so a later in-place write reaches a
+live session (measured). ``mode="memory"`` proves that too, at the price of the model's size in memory while it
+loads: the bytes that were hashed are the bytes that a session is made of. ``docs/loader.md`` has both at length.
 """
 
 from __future__ import annotations
@@ -21,20 +23,20 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, get_args
 
-from acceptd.errors import SignatureError
+from acceptd.errors import UsageError
+from acceptd.loader_opening import MODES, Mode, Opening
 from acceptd.loader_optimised import OptimisedCache
+from acceptd.loader_runtime import Told
+from acceptd.loader_watch import Watch
 from acceptd.record.keys import Keyring
-from acceptd.release import held, memory, objects, proof, rotated, trust
+from acceptd.release import trust
 from acceptd.release.opened import Verified
 
 if TYPE_CHECKING:
     from acceptd.loader_session import Session
 
-_Found = TypeVar("_Found")
-_TRIES = 8
-"""Looks at rotations.json: one that is another each time must not hold a loader for ever."""
 KeySource = str | os.PathLike[str] | Keyring | Mapping[str, Any]
 """The trust anchor: the path of a keyring file, a keyring, or the keyring file's content as a mapping."""
 
@@ -50,22 +52,33 @@ class OpenRelease(Verified):
         *,
         custom_operators: Sequence[str | os.PathLike[str]] = (),
         optimised_cache: OptimisedCache | str | os.PathLike[str] | None = None,
+        runtime: Told | None = None,
     ) -> Session:
-        """Return an onnxruntime session on the verified file, with the accepted options and no others.
+        """Return an onnxruntime session on the verified bytes, with the accepted options and no others.
 
         ``custom_operators`` are the paths of the custom-operator libraries that the model was accepted with;
         a release gives their digests, never a path. ``optimised_cache`` is a directory of this process's user
         alone: what onnxruntime's optimiser makes of the model is kept there under its own identity, and loaded the
-        next time where that is the very same (:attr:`Session.artifact`). Raises ArtifactRefusedError (that
-        directory cannot be trusted), ProviderUnavailableError, RuntimeRefusedError,
-        RuntimeMismatchError (not the pinned runtime), DigestMismatchError (changed since it was hashed).
+        next time where that is the very same (:attr:`Session.artifact`).
+
+        ``runtime`` says what becomes of a process that is not what the release was accepted on (onnxruntime's
+        version, native libraries, the processor's feature class): ``refuse`` raises RuntimeMismatchError, also
+        where the release does not say what that was; ``warn`` issues RuntimeDifferenceWarning and names every
+        difference in :attr:`Session.runtime_differences`; ``ignore`` does not look. None, the default:
+        ``refuse`` where the profile pins a version or libraries; else ``warn``, of version and class alone, for
+        hashing the libraries costs more than a small model. Pins are held in every case.
+
+        Raises ArtifactRefusedError (that directory cannot be trusted), ProviderUnavailableError,
+        RuntimeRefusedError, RuntimeMismatchError, DigestMismatchError (``mapped``: changed since it was hashed).
         """
         from acceptd.loader_session import Session
 
         cache = optimised_cache
         if cache is not None and not isinstance(cache, OptimisedCache):
             cache = OptimisedCache(Path(cache))
-        return Session(self, model, custom_operators, cache)
+        if runtime is not None and runtime not in get_args(Told):
+            raise UsageError(f"runtime={runtime!r:.40}", remedy=f"say one of {', '.join(get_args(Told))}")
+        return Session(self, model, custom_operators, cache, runtime)
 
 
 def open_release(
@@ -77,6 +90,8 @@ def open_release(
     digest: str | None = None,
     profile: str | None = None,
     state_file: str | os.PathLike[str] | None = None,
+    mode: Mode = "mapped",
+    demand_checkpoint: bool = False,
     now: Callable[[], float] = time.time,
 ) -> OpenRelease:
     """Open the current release of ``model_id`` on ``channel`` below ``root`` (a state directory or a copy of it).
@@ -86,87 +101,71 @@ def open_release(
     runtime that this process is: its options and pins are the ones that count, and a release that was not accepted
     under it is refused. It may be left out where the release holds for one alone. ``state_file``
     remembers the highest number, sequence and revocation list across processes; its directory must be
-    writable. ``now`` gives seconds since the epoch.
+    writable. ``mode`` is ``mapped`` or ``memory`` (above). ``demand_checkpoint`` refuses a release whose entry
+    in the ledger is not proved below a checkpoint that a ledger key of the keyring signed; without it
+    :attr:`OpenRelease.proof` says what there is. ``now`` gives seconds since the epoch.
 
-    Raises a :class:`~acceptd.errors.LoaderError`: ReleaseNotFoundError, MalformedError, SignatureError,
-    ExpiredError, RollbackError, RevokedError, ProfileRefusedError or DigestMismatchError; ConfigError for a
-    keyring that is refused (malformed, a link, or writable by somebody else).
+    Raises a :class:`~acceptd.errors.LoaderError`: ReleaseNotFoundError, StorageError, MalformedError,
+    SignatureError, ExpiredError, RollbackError, RevokedError, ProfileRefusedError or DigestMismatchError;
+    ConfigError for a keyring that is refused (malformed, a link, or writable by somebody else), UsageError for a
+    mode that there is not.
     """
-    team, model = trust.names(model_id, channel, digest)
-    anchors = _keyring(keys)
-    base = Path(os.path.abspath(root))  # the memory's key: no link is resolved
-    remembering = None if state_file is None else Path(state_file)
-    place = f"{model_id}:{channel}"
-    known = memory.recall(base, place, remembering)
-    folder = f"releases/{team}/{model}/{channel}"
-
-    def look(
-        root_fd: int, keyring: Keyring
-    ) -> tuple[trust.ChannelFacts, trust.RevocationFacts, trust.ReleaseFacts]:
-        # channel.json before the list: a revocation writes the list first, so what is read second is no older.
-        facts = trust.channel(
-            objects.read_small(root_fd, f"{folder}/channel.json", trust.MAX_CHANNEL_BYTES),
-            keyring, model_id=model_id, name=channel, now=now(), remembered=known,
-        )  # fmt: skip
-        listed = trust.revocations(
-            objects.read_if_there(root_fd, "revocations.json", trust.MAX_REVOCATIONS_BYTES),
-            keyring, least=facts.least_revocations, remembered=known.revocations,
-        )  # fmt: skip
-        name = f"{folder}/{trust.number_name(facts.number)}/release.json"
-        return facts, listed, trust.release(
-            objects.read_small(root_fd, name, trust.MAX_RELEASE_BYTES), keyring, facts
-        )  # fmt: skip
-
-    root_fd = objects.open_root(base)
-    try:
-        facts, listed, released = _by_todays_keys(root_fd, base, anchors, remembering, look)
-        seen = trust.Remembered(facts.number, facts.release_digest, facts.sequence, listed.number)
-        # Remembered as soon as it is verified, also where a later check refuses: what was seen was seen.
-        memory.remember(base, place, seen, remembering)
-        trust.not_revoked(released, listed)
-        trust.demanded(released, digest)
-        under = held.chosen(released, profile)
-        proved = proof.verify(released)
-        stamps = objects.verify_object(root_fd, released.bundle_digest, released.files)
-    finally:
-        os.close(root_fd)
-    return OpenRelease(
-        root=base,
-        model_id=model_id,
-        channel=channel,
-        number=facts.number,
-        release_digest=facts.release_digest,
-        bundle_digest=released.bundle_digest,
-        path=base / objects.object_path(released.bundle_digest),
-        files=released.files,
-        manifest=released.manifest,
-        options=under.options,
-        profile=under.profile,
-        profiles=under.names,
-        expires_at=facts.expires_at,
-        revocations=listed.number,
-        proof=proved,
-        stamps=stamps,
+    asked = _opening(
+        root, model_id, channel, keys, digest, profile, state_file, mode, now, demand_checkpoint=demand_checkpoint
     )
+    return OpenRelease(**asked.opened())
 
 
-def _by_todays_keys(
-    root_fd: int, base: Path, anchors: Keyring, remembering: Path | None, look: Callable[[int, Keyring], _Found]
-) -> _Found:
-    """Return what ``look`` finds by the keys that count now; once more where a rotation came between."""
-    remembered = memory.recall_keys(base, remembering)
-    told = objects.read_if_there(root_fd, rotated.FILE, rotated.MAX_BYTES)
-    tries = _TRIES
-    while True:
-        keyring, followed = rotated.todays_keys(told, anchors, remembered)
-        memory.remember_keys(base, followed, remembering)
-        try:
-            return look(root_fd, keyring)
-        except SignatureError:
-            before, told = told, objects.read_if_there(root_fd, rotated.FILE, rotated.MAX_BYTES)
-            tries -= 1
-            if told == before or not tries:
-                raise
+def watch(
+    root: str | os.PathLike[str],
+    model_id: str,
+    channel: str = "production",
+    *,
+    keys: KeySource,
+    digest: str | None = None,
+    profile: str | None = None,
+    state_file: str | os.PathLike[str] | None = None,
+    mode: Mode = "mapped",
+    demand_checkpoint: bool = False,
+    poll_seconds: float = 5.0,
+    now: Callable[[], float] = time.time,
+) -> Watch[OpenRelease]:
+    """Open the current release and follow the channel: an iterator over it and over each release after it.
+
+        with watch("/var/lib/acceptd", "mosaic/evidence-disposition", keys=KEYRING) as releases:
+            for release in releases:
+                serve(release.session())
+
+    Arguments and errors are those of :func:`open_release`; ``poll_seconds`` is the longest time between two looks
+    where no event of the file system comes (a network file system has none). See :class:`Watch`.
+    """
+    asked = _opening(
+        root, model_id, channel, keys, digest, profile, state_file, mode, now, demand_checkpoint=demand_checkpoint
+    )
+    return Watch(asked, lambda members: OpenRelease(**members), poll_seconds)
+
+
+def _opening(
+    root: str | os.PathLike[str],
+    model_id: str,
+    channel: str,
+    keys: KeySource,
+    digest: str | None,
+    profile: str | None,
+    state_file: str | os.PathLike[str] | None,
+    mode: Mode,
+    now: Callable[[], float],
+    *,
+    demand_checkpoint: bool,
+) -> Opening:
+    trust.names(model_id, channel, digest)
+    if mode not in MODES:
+        raise UsageError(f"mode={mode!r:.40}", remedy=f"say one of {', '.join(MODES)}")
+    remembering = None if state_file is None else Path(state_file)
+    base = Path(os.path.abspath(root))
+    return Opening(
+        base, model_id, channel, _keyring(keys), digest, profile, remembering, now, mode, demand_checkpoint
+    )
 
 
 def _keyring(keys: KeySource) -> Keyring:

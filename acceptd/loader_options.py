@@ -21,6 +21,11 @@ _FIXED: Final = {
     "session.intra_op.allow_spinning": "0",
     "session.inter_op.allow_spinning": "0",
 }
+_NOWHERE: Final = "/proc/self/acceptd-loads-no-file-from-here"
+"""Nobody can make it. onnxruntime looks for external data of subgraphs (of an If, a Loop) in a directory even
+where the data was given in memory, and for bytes that is the working directory, where anybody may have put it
+(measured).
+"""
 _SHA256: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 
@@ -75,8 +80,12 @@ class Options:
             "custom_operators": sorted(one.sha256 for one in self.operators),
         }
 
-    def build(self, runtime: Any, selected: str, *, optimised: bool = False) -> Any:
-        """Return onnxruntime's SessionOptions; ``optimised``: for a model that was optimised with them before."""
+    def build(self, runtime: Any, selected: str, *, optimised: bool = False, from_memory: bool = False) -> Any:
+        """Return onnxruntime's SessionOptions.
+
+        ``optimised``: for a model that was optimised with them before. ``from_memory``: for bytes, whose external
+        data is given beside them and is looked for in no directory.
+        """
         options = runtime.SessionOptions()
         options.intra_op_num_threads, options.inter_op_num_threads = self.intra, self.inter
         level = _LEVELS["disable"] if optimised else self.level
@@ -88,6 +97,8 @@ class Options:
         entries = dict(self.entries)
         if selected != CPU and not self.fallback:
             entries["session.disable_cpu_ep_fallback"] = "1"
+        if from_memory:
+            entries["session.model_external_initializers_file_folder_path"] = _NOWHERE
         for key, value in entries.items():
             options.add_session_config_entry(key, value)
         return options

@@ -76,6 +76,24 @@ def check(options: Options, runtime: Any) -> None:
     _right[key] = (mappings, stamps)
 
 
+def unlike(accepted: Iterable[tuple[str, str]], runtime: Any) -> tuple[Difference, ...]:
+    """Return how the mapped libraries differ from those (name, SHA-256) of the runtime that was accepted.
+
+    As with pins: a library of a name that was there has a digest that was there, and onnxruntime's are the whole
+    list; what else this process maps is its own affair.
+    """
+    package = os.path.dirname(os.path.realpath(runtime.__file__))
+    known: dict[str, str] = {}
+    for name, sha256 in accepted:
+        free = name
+        while free in known:  # two of one name: both digests count
+            free += ".so"
+        known[free] = sha256
+    stems = {stem(name) for name in known}
+    found = mapped_here(lambda path: stem(basename(path)) in stems or of_runtime(path, package))
+    return foreign(known, found, package, "", "")
+
+
 def _raise(found: Sequence[Difference]) -> None:
     if found:
         more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""

@@ -1,6 +1,6 @@
-"""What of this process counts for how a session computes, and whether the runtime agrees with the interface.
+"""What of this process counts for how a session computes, and whether it is what the release was accepted on.
 
-The modules of onnxruntime are given, never imported here.
+The module of onnxruntime is given, never imported here.
 """
 
 from __future__ import annotations
@@ -8,14 +8,19 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
-from typing import Any, Final
+import warnings
+from collections.abc import Mapping
+from typing import Any, Final, Literal
 
 from acceptd import loader_pins
-from acceptd.errors import RuntimeRefusedError
+from acceptd.errors import RuntimeDifferenceWarning, RuntimeMismatchError, RuntimeRefusedError
+from acceptd.loader_options import Options
 from acceptd.loader_values import numpy_here
 from acceptd.release.interface import Interface, Spec
 from acceptd.runtime import cpu
 
+Told = Literal["refuse", "warn", "ignore"]
+"""What becomes of a runtime that is not the accepted one."""
 _RUNTIME_NAMES: Final = {"float32": "float", "float64": "double"}
 
 
@@ -31,6 +36,43 @@ def process_facts(runtime: Any) -> dict[str, Any]:
         "cpu_class": cpu.host(),
         "numpy": numpy_here().__version__,
     }
+
+
+def agree(
+    accepted: Mapping[str, Any] | None, options: Options, told: Told | None, runtime: Any
+) -> tuple[str, ...]:
+    """Return in words how this process differs from the runtime that the release was accepted on.
+
+    ``accepted`` is that runtime's record, ``told`` what to do (None: ``refuse`` where the profile pins, else
+    ``warn``, and no library is hashed for it). Raises RuntimeMismatchError where it is to refuse and they
+    differ, or nothing is known to compare with; issues RuntimeDifferenceWarning where it is to warn.
+    """
+    chosen = told or ("refuse" if options.libraries or options.version else "warn")
+    if chosen == "ignore":
+        return ()
+    if accepted is not None:
+        found = _differences(accepted, runtime, hashed=told is not None)
+    else:
+        found = () if told is None else ("the release does not say on which runtime it was accepted",)
+    if found and chosen == "refuse":
+        more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+        raise RuntimeMismatchError(f"this process is not what was accepted: {found[0]}{more}")
+    if found:
+        # 4: whoever called OpenRelease.session().
+        warnings.warn("; ".join(found)[:2000], RuntimeDifferenceWarning, stacklevel=4)
+    return found
+
+
+def _differences(accepted: Mapping[str, Any], runtime: Any, *, hashed: bool) -> tuple[str, ...]:
+    found = []
+    for what, here in (("onnxruntime", str(runtime.__version__)), ("cpu_class", cpu.host())):
+        if here != accepted.get(what):
+            name = "onnxruntime" if what == "onnxruntime" else "the processor's class"
+            found.append(f"{name} is {here}, accepted was {str(accepted.get(what))[:200]}")
+    if hashed:
+        libraries = [(str(one["name"]), str(one["sha256"])) for one in accepted["libraries"]]
+        found += [one.sentence() for one in loader_pins.unlike(libraries, runtime)]
+    return tuple(found)
 
 
 def discover(interface: Interface, session: Any) -> None:

@@ -17,18 +17,22 @@ from acceptd.errors import InvalidInputError, LoaderError, ProviderUnavailableEr
 from acceptd.loader_optimised import Artifact, OptimisedCache, Shelf, uncached
 from acceptd.loader_options import Options, register
 from acceptd.loader_receipts import receipt_of
-from acceptd.loader_runtime import discover, process_facts, sha256_of
+from acceptd.loader_runtime import Told, agree, discover, process_facts, sha256_of
 from acceptd.loader_values import check_output, judged, tensor
 from acceptd.release.interface import SUPPORTED, Bound, Interface, Spec, check_names, interface
 from acceptd.release.opened import Verified
 from acceptd.release.receipt import Receipt
+
+_NOTHING = "\n"
+"""A name that no file has."""
 
 
 class Session:
     """One model of an opened release, ready to run. Safe for use by several threads at once.
 
     ``requested_provider`` is the accepted provider, ``selected_provider`` the one that runs, and
-    ``used_cpu_fallback`` says whether the accepted fallback to the CPU was taken.
+    ``used_cpu_fallback`` says whether the accepted fallback to the CPU was taken. ``runtime_differences`` says
+    in words how this process differs from what the release was accepted on, as far as it was looked at.
     """
 
     def __init__(
@@ -37,6 +41,7 @@ class Session:
         model: str | None = None,
         custom_operators: Sequence[str | os.PathLike[str]] = (),
         optimised_cache: OptimisedCache | None = None,
+        runtime_told: Told | None = None,
     ) -> None:
         table = release.model(model)
         self.release = release
@@ -60,26 +65,35 @@ class Session:
         self.selected_provider, providers = options.choose(runtime)
         self.used_cpu_fallback = self.selected_provider != self.requested_provider
         self._options = options
-        path = release.file(str(table.get("file")))
+        file = str(table.get("file"))
+        path = release.file(file)
+        in_memory = release.mode == "memory"
+        # Loaded by path, external data is found beside the model; from bytes, in the table that is given.
+        source: str | bytes = bytes(release.contents[file]) if in_memory else str(path)
 
-        def made(source: str | bytes, **changes: Any) -> Any:
-            built = options.build(runtime, self.selected_provider, optimised=isinstance(source, bytes))
+        def made(source: str | bytes, *, cached: bool = False, **changes: Any) -> Any:
+            in_bytes = isinstance(source, bytes)
+            built = options.build(runtime, self.selected_provider, optimised=cached, from_memory=in_bytes)
             register(built, operators)
             for name, value in changes.items():
                 setattr(built, name, value)
+            beside = _beside(release, file) if in_memory and not cached else {}
+            if beside:
+                lengths = [len(content) for content in beside.values()]
+                built.add_external_initializers_from_files_in_memory(list(beside), list(beside.values()), lengths)
             return runtime.InferenceSession(source, sess_options=built, providers=providers)
 
         self.artifact: Artifact | None = None
         try:
             reason = "" if optimised_cache is None else uncached(options, self.selected_provider)
             if optimised_cache is None or reason:
-                self._session = made(str(path))
+                self._session = made(source)
                 self.artifact = Artifact("none", {}, reason=reason) if reason else None
             else:
                 self._session, self.artifact = Shelf(optimised_cache).session(
-                    self._optimised_as(str(table.get("file")), runtime, providers),
-                    made,
-                    lambda target: made(str(path), optimized_model_filepath=target),
+                    self._optimised_as(file, runtime, providers),
+                    lambda kept: made(kept, cached=True),
+                    lambda target: made(source, optimized_model_filepath=target),
                 )
         except LoaderError:
             raise
@@ -91,8 +105,10 @@ class Session:
             )
         loader_pins.check_operators(options, operators)
         loader_pins.check(options, runtime)  # providers load their libraries with the first session
+        self.runtime_differences = agree(release.runtime, options, runtime_told, runtime)
         discover(self.interface, self._session)
-        release.recheck()
+        if not in_memory:
+            release.recheck()
 
     def _optimised_as(self, file: str, runtime: Any, providers: Sequence[Any]) -> dict[str, Any]:
         """Return the identity that an optimised artifact of this model must have to be run here."""
@@ -200,6 +216,22 @@ class Outputs(Mapping[str, Any]):
     ) -> Receipt:
         """Return the receipt of this run: digests only, never a value (:func:`loader_receipts.receipt_of`)."""
         return receipt_of(self, request_id, raw_input=raw_input, row=row, output=output, threshold=threshold)
+
+
+def _beside(release: Verified, file: str) -> dict[str, Any]:
+    """Return the bytes of all other files by the name that the model's external data may give them.
+
+    With such a table onnxruntime takes external data of the main graph from it or not at all, so it is never
+    empty.
+    """
+    folder = file.rpartition("/")[0]
+    start = f"{folder}/" if folder else ""
+    found = {
+        path.removeprefix(start): content
+        for path, content in release.contents.items()
+        if path != file and path.startswith(start) and len(content)
+    }
+    return found or {_NOTHING: b"\0"}
 
 
 def _import_runtime() -> Any:

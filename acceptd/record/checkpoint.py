@@ -1,18 +1,13 @@
-"""Signed tree heads ("checkpoints") in the signed-note form (C2SP tlog-checkpoint and signed-note).
+"""Where the log's signed tree heads lie, and what is proved before one is signed (form: ``record/note.py``).
 
-The text is three lines, origin, size and base64 root; a blank line and the signature line follow. The log
-never signs a head that does not extend the last one written: a restored backup would fork the log.
+The log never signs a head that does not extend the last one written: a restored backup would fork the log.
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
 import contextlib
-import hashlib
 import os
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -20,81 +15,20 @@ from acceptd.errors import LedgerError, MalformedError, SignatureError
 from acceptd.intake.files import replace_file
 from acceptd.record import merkle
 from acceptd.record.anchor import Anchor
-from acceptd.record.canonical import MAX_INT
 from acceptd.record.failpoint import failpoint
-from acceptd.record.keys import Keyring, Offices, PublicKey, Signer
+from acceptd.record.keys import Offices, Signer
 from acceptd.record.log import Ledger, TreeHead
+from acceptd.record.note import MAX_BYTES
+from acceptd.record.note import Checkpoint as Checkpoint
+from acceptd.record.note import parse as parse
+from acceptd.record.note import sign as sign
+from acceptd.record.note import verify as verify
 
 DIRECTORY: Final = "checkpoints"
 KEPT: Final = 64
 """How many checkpoints stay in the state directory; the log is the history, they are its seals."""
 
 _FILE: Final = re.compile(r"(?P<size>\d{16})\.note", re.ASCII)
-_MAX_BYTES: Final = 16 << 10
-_ED25519: Final = b"\x01"  # signed-note's signature type
-_DASH: Final = "\u2014 "
-
-
-@dataclass(frozen=True, slots=True)
-class Checkpoint:
-    """A tree head: the log's name, its size and its root."""
-
-    origin: str
-    size: int
-    root: bytes
-
-    def text(self) -> str:
-        """Return what is signed: three lines, each with its newline."""
-        return f"{self.origin}\n{self.size}\n{base64.b64encode(self.root).decode()}\n"
-
-
-def sign(checkpoint: Checkpoint, signer: Signer) -> bytes:
-    """Return the signed note, signed in the log's own name."""
-    text = checkpoint.text()
-    signature = _note_key(checkpoint.origin, signer.public) + signer.sign(text.encode())
-    return f"{text}\n{_DASH}{checkpoint.origin} {base64.b64encode(signature).decode()}\n".encode()
-
-
-def verify(note: bytes, keys: Offices, origin: str | None = None) -> Checkpoint:
-    """Return the checkpoint in a note that a ledger key has signed, of the log ``origin`` where given.
-
-    The key must be the one in office at the newest entry that the note covers. A note only adds to what must hold,
-    so one by a key that was compromised later is not passed over. Raises MalformedError where it is no such note,
-    SignatureError where no signature counts.
-    """
-    checkpoint, text, signatures = parse(note)
-    if origin is not None and checkpoint.origin != origin:
-        raise SignatureError(f"a checkpoint of another log: {checkpoint.origin!r:.80}")
-    keyring = keys.in_office(max(0, checkpoint.size - 1))
-    for name, marked in signatures:
-        if name != checkpoint.origin:
-            continue  # a witness's line: welcome, but not ours
-        for key in keyring.for_role("ledger"):
-            if marked[:4] == _note_key(name, key.raw):
-                _check(keyring, key, text, marked[4:])
-                return checkpoint
-    raise SignatureError(
-        f"the checkpoint of {checkpoint.size} entries carries no signature by the ledger key that counted there"
-    )
-
-
-def parse(note: bytes) -> tuple[Checkpoint, bytes, list[tuple[str, bytes]]]:
-    """Return (checkpoint, signed text, [(name, key hash and signature)]) without verifying anything."""
-    if len(note) > _MAX_BYTES:
-        raise MalformedError("a checkpoint that is too large")
-    try:
-        text, blank, below = note.decode("utf-8").rpartition("\n\n")
-        lines = text.split("\n")
-        origin, size, root = lines[:3]
-        decoded = base64.b64decode(root.encode("ascii"), validate=True)
-        signatures = [_signature(line) for line in below.removesuffix("\n").split("\n")]
-    except (ValueError, UnicodeError, binascii.Error) as error:
-        raise MalformedError(f"not a signed checkpoint: {error}") from error
-    if not blank or not below.endswith("\n") or not origin or not re.fullmatch(r"0|[1-9]\d{0,15}", size, re.ASCII):
-        raise MalformedError("not a signed checkpoint")
-    if len(decoded) != merkle.HASH_BYTES or int(size) > MAX_INT:
-        raise MalformedError("a checkpoint whose root or size cannot be")
-    return Checkpoint(origin, int(size), decoded), f"{text}\n".encode(), signatures
 
 
 def write(
@@ -176,7 +110,7 @@ def read(state: Path, size: int, keyring: Offices, origin: str | None = None) ->
     path = state / DIRECTORY / _name(size)
     try:
         with path.open("rb") as file:
-            checkpoint = verify(file.read(_MAX_BYTES + 1), keyring, origin)
+            checkpoint = verify(file.read(MAX_BYTES + 1), keyring, origin)
     except (OSError, MalformedError, SignatureError) as error:
         raise LedgerError(f"{path}: {error}") from error
     if checkpoint.size != size:
@@ -204,25 +138,6 @@ def _prove_extends(ledger: Ledger, last: Checkpoint, head: TreeHead, place: str)
     extends = merkle.verify_consistency(last.size, last.root, now.size, now.root, proof)
     if before.root != last.root or now != head or not extends:
         raise LedgerError(f"the log does not extend {place} of {last.size} entries: rewritten; nothing is signed")
-
-
-def _check(keyring: Keyring, key: PublicKey, text: bytes, signature: bytes) -> None:
-    keyring.verify("ledger", key.key_id, text, signature)
-
-
-def _note_key(name: str, public: bytes) -> bytes:
-    """Return signed-note's 4-byte key hash: SHA-256(name || 0x0A || type || key)."""
-    return hashlib.sha256(name.encode() + b"\n" + _ED25519 + public).digest()[:4]
-
-
-def _signature(line: str) -> tuple[str, bytes]:
-    if not line.startswith(_DASH):
-        raise ValueError("a signature line begins with an em dash")
-    name, _, encoded = line.removeprefix(_DASH).partition(" ")
-    marked = base64.b64decode(encoded.encode("ascii"), validate=True)
-    if not name or len(marked) < 5:
-        raise ValueError("a signature line has a name and a signature")
-    return name, marked
 
 
 def _name(size: int) -> str:

@@ -11,7 +11,7 @@ from acceptd.intake.files import write_exclusive
 from acceptd.record.failpoint import failpoint
 from acceptd.record.log import Ledger
 from acceptd.release import channel as channels
-from acceptd.release import trust
+from acceptd.release import heads, identity, trust
 from acceptd.release.book import Row
 from acceptd.release.layout import (
     BUNDLE_LINK,
@@ -21,7 +21,14 @@ from acceptd.release.layout import (
     make_directories,
     release_path,
 )
-from acceptd.release.model import FileRow, Inclusion, Prior, ReleaseDocument
+from acceptd.release.model import (
+    AcceptedRuntime,
+    FileRow,
+    LabelIdentity,
+    PreprocessingIdentity,
+    Prior,
+    ReleaseDocument,
+)
 from acceptd.release.order import Order
 from acceptd.release.settle import Terms
 from acceptd.release.signers import ReleaseKeys, seal_document
@@ -38,6 +45,8 @@ def write_release(
     terms: Terms,
 ) -> tuple[str, dict[str, Any]]:
     """Write ``NNNNNN/`` with its link and ``release.json``, durably; return that file's digest and payload."""
+    inclusion, note = heads.proved(state, ledger, keys, row.intent_seq)
+    preprocessing, labels = identity.preprocessing_of(order.manifest), identity.labels_of(order.manifest)
     document = ReleaseDocument(
         model_id=order.model_id,
         channel=order.channel,
@@ -50,12 +59,16 @@ def write_release(
         manifest=order.manifest,
         options=order.options,
         profiles=order.profiles,
+        runtimes=list(order.runtimes) or _runtimes(ledger, order),
+        preprocessing=None if preprocessing is None else PreprocessingIdentity(**preprocessing),
+        labels=None if labels is None else LabelIdentity(**labels),
         verdict_seq=order.verdict_seq,
         decisions=list(order.decisions),
         prior=None if prior is None else Prior(
             number=prior.number, bundle_digest=prior.digest, release_digest=prior.release_digest
         ),
-        inclusion=Inclusion.model_validate(ledger.proof(row.intent_seq).as_json()),
+        inclusion=inclusion,
+        checkpoint=note,
     )  # fmt: skip
     data = seal_document(document, trust.RELEASE_TYPE, keys.release, *keys.beside)
     if len(data) > trust.MAX_RELEASE_BYTES:
@@ -71,3 +84,9 @@ def write_release(
     # the folder's own name becomes durable with the link `current` beside it, which comes next.
     write_exclusive(folder, RELEASE_FILE, data, 0o444)
     return trust.sha256(data), document.model_dump(mode="json", by_alias=True)
+
+
+def _runtimes(ledger: Ledger, order: Order) -> list[AcceptedRuntime]:
+    """Return what the evidence of the accepting verdict says of the runtimes, where it is still on record."""
+    body = ledger.entry(order.verdict_seq).body
+    return heads.runtimes_of(ledger, body.get("evidence_digest"), order.profiles)

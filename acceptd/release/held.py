@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from acceptd.errors import MalformedError, ProfileRefusedError
+from acceptd.errors import DigestMismatchError, MalformedError, ProfileRefusedError
+from acceptd.record.canonical import digest
 from acceptd.release.trust import ReleaseFacts
 
 _BEFORE: Final = "cpu"
@@ -20,6 +21,8 @@ class Held:
     profile: str
     options: Mapping[str, Any]
     names: tuple[str, ...]
+    runtime_identity: str = ""
+    """Of the runtime that the bundle was accepted on; empty where it was not measured."""
 
 
 def names(facts: ReleaseFacts) -> tuple[str, ...]:
@@ -45,5 +48,28 @@ def chosen(facts: ReleaseFacts, wanted: str | None) -> Held:
             f"{place} does not hold for the profile {name[:80]!r}; it was accepted under {', '.join(known)}"
         )
     if not facts.profiles:
-        return Held(name, facts.options, known)
-    return Held(name, facts.profiles[known.index(name)]["options"], known)
+        return Held(name, facts.options, known, str(facts.options.get("runtime_identity") or ""))
+    row = facts.profiles[known.index(name)]
+    return Held(name, row["options"], known, str(row.get("runtime_identity") or ""))
+
+
+def runtime(facts: ReleaseFacts, under: Held) -> Mapping[str, Any] | None:
+    """Return the record of the runtime that the bundle was accepted on; None where the release has none.
+
+    Raises MalformedError for another form, DigestMismatchError where it is not that of the runtime identity.
+    """
+    rows = facts.document.get("runtimes", [])
+    for row in rows if isinstance(rows, list) else [None]:
+        known: dict[str, Any] = row if isinstance(row, dict) else {}
+        record = known.get("record")
+        if not isinstance(record, dict) or not isinstance(record.get("libraries"), list):
+            raise MalformedError("release.json: a runtime has no record with libraries")
+        if known.get("profile") == under.profile:
+            try:
+                libraries = sorted(record["libraries"], key=lambda one: (one["name"], one["sha256"]))
+            except (KeyError, TypeError) as error:
+                raise MalformedError("release.json: a library of a runtime has no name or digest") from error
+            if digest({**record, "libraries": libraries}) != under.runtime_identity:
+                raise DigestMismatchError("release.json: a runtime is not the one of its runtime identity")
+            return record
+    return None

@@ -15,6 +15,7 @@ from acceptd.policy.manifest import BundlePath, Table
 from acceptd.policy.names import ModelId, Name, Sha256
 from acceptd.policy.profile import LibraryName, Profile, Provider
 from acceptd.release.trust import MAX_NUMBER
+from acceptd.runtime.identity import RuntimeRecord
 
 Number = Annotated[int, Field(ge=1, le=MAX_NUMBER)]
 Count = Annotated[int, Field(ge=0, lt=2**53)]
@@ -100,6 +101,31 @@ class Inclusion(Table):
     path: Annotated[list[Sha256], Field(max_length=64)]
 
 
+class PreprocessingIdentity(Table):
+    """Which preprocessing the model was made for, as the bundle declares it."""
+
+    version: Annotated[str, Field(max_length=64)]
+    sha256: Sha256
+    """The submitter's digest of it: what a caller compares with his own."""
+
+
+class LabelIdentity(Table):
+    """Which labels the outputs have, in which order (:func:`acceptd.release.identity.labels_of`)."""
+
+    schema_version: Annotated[str, Field(max_length=64)]
+    sha256: Sha256
+
+
+class AcceptedRuntime(Table):
+    """The runtime that the bundle was really accepted on under one profile: its whole record.
+
+    The record's RFC 8785 form gives the profile's ``runtime_identity``.
+    """
+
+    profile: Name
+    record: RuntimeRecord
+
+
 class Decided(NamedTuple):
     """What people decided about a verdict: why it may not be promoted (empty: it may), and by which entries."""
 
@@ -126,11 +152,19 @@ class ReleaseDocument(Table):
     """Of the first profile."""
     profiles: Annotated[list[ReleasedProfile], Field(max_length=16)] = []
     """Every profile that the release holds for; empty in one made before there were several."""
+    runtimes: Annotated[list[AcceptedRuntime], Field(max_length=16)] = []
+    """Of those profiles whose runtime was measured and is still on record; empty in earlier releases."""
+    preprocessing: PreprocessingIdentity | None = None
+    """As the manifest declares it; None: it declares none, or the release is an earlier one."""
+    labels: LabelIdentity | None = None
     verdict_seq: Count
     decisions: Annotated[list[Count], Field(max_length=256)] = []
     """Ledger entries of the people's decisions that it rests on; none where the verdict alone accepted it."""
     prior: Prior | None
     inclusion: Inclusion | None
+    checkpoint: Annotated[str, Field(max_length=16 << 10)] = ""
+    """The ledger's checkpoint (a signed note) that the inclusion proof leads to: of its size, with its root.
+    Empty where none could be signed then (the ledger key elsewhere, an anchor out of reach)."""
 
 
 class ChannelDocument(Table):

@@ -17,8 +17,9 @@ from io import FileIO
 from pathlib import Path
 from typing import Final
 
-from acceptd.errors import DigestMismatchError, LoaderError, MalformedError, ReleaseNotFoundError
+from acceptd.errors import DigestMismatchError, MalformedError, ReleaseNotFoundError, StorageError
 from acceptd.intake.files import open_beneath
+from acceptd.release.content import Content, Keep, kept_content
 from acceptd.release.trust import File
 
 Stamp = tuple[int, int, int, int, int]
@@ -30,11 +31,13 @@ _LED_ASTRAY: Final = frozenset({errno.ELOOP, errno.EXDEV, errno.ENOTDIR, errno.E
 
 
 def open_root(root: Path) -> int:
-    """Return a descriptor of the root directory; raise ReleaseNotFoundError where it cannot be opened."""
+    """Return a descriptor of the root; raise ReleaseNotFoundError where there is none, else StorageError."""
     try:
         return os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except OSError as error:
+    except (FileNotFoundError, NotADirectoryError) as error:
         raise ReleaseNotFoundError(f"{root}: {error.strerror}") from error
+    except OSError as error:
+        raise StorageError(f"{root} cannot be opened: {error.strerror}") from error
 
 
 def object_path(digest: str, path: str = "") -> str:
@@ -46,7 +49,7 @@ def read_small(root_fd: int, path: str, limit: int) -> bytes:
     """Return the bytes of a regular file that is measured before it is read.
 
     Raises ReleaseNotFoundError where there is none, MalformedError for a link, another kind of file or
-    more than ``limit`` bytes, LoaderError where it cannot be read.
+    more than ``limit`` bytes, StorageError where it cannot be read.
     """
     with _regular(root_fd, path, path) as (file, state):
         if state.st_size > limit:
@@ -56,7 +59,7 @@ def read_small(root_fd: int, path: str, limit: int) -> bytes:
             while len(data) <= limit and (part := file.read(limit + 1 - len(data))):
                 data += part
         except OSError as error:
-            raise LoaderError(f"{path} cannot be read: {error.strerror}") from error
+            raise StorageError(f"{path} cannot be read: {error.strerror}") from error
     return bytes(data)
 
 
@@ -68,8 +71,10 @@ def read_if_there(root_fd: int, path: str, limit: int) -> bytes | None:
         return None
 
 
-def verify_object(root_fd: int, digest: str, files: Iterable[File]) -> dict[str, Stamp]:
+def verify_object(root_fd: int, digest: str, files: Iterable[File], keep: Keep | None = None) -> dict[str, Stamp]:
     """Hash every file of the store object ``digest`` and return their stamps, and those of its directories.
+
+    The bytes of a file that ``keep`` wants are handed to it once they gave their digest: those, and no others.
 
     A directory's key ends with ``/``; its stamp is older than any hash, so that one which was put aside
     for another and back again shows it: rename(2) changes the ctime of what it moves.
@@ -80,13 +85,13 @@ def verify_object(root_fd: int, digest: str, files: Iterable[File]) -> dict[str,
     """
     wanted = {file.path: file for file in files}
     folders = _exactly(root_fd, digest, set(wanted))
-    return folders | {path: _hash(root_fd, digest, file) for path, file in wanted.items()}
+    return folders | {path: _hash(root_fd, digest, file, keep) for path, file in wanted.items()}
 
 
-def verify_files(root_fd: int, digest: str, files: Iterable[File]) -> None:
+def verify_files(root_fd: int, digest: str, files: Iterable[File], keep: Keep | None = None) -> None:
     """Hash some files of a store object, whatever else lies there; raise as :func:`verify_object` does."""
     for file in files:
-        _hash(root_fd, digest, file)
+        _hash(root_fd, digest, file, keep)
 
 
 def present(root_fd: int, digest: str, files: Iterable[File]) -> None:
@@ -110,16 +115,24 @@ def stamp_of(root_fd: int, digest: str, path: str) -> Stamp:
         os.close(fd)
 
 
-def _hash(root_fd: int, digest: str, file: File) -> Stamp:
+def _hash(root_fd: int, digest: str, file: File, keep: Keep | None = None) -> Stamp:
+    wanted = keep is not None and keep.wants(file)
+    content: Content = b""
     with _regular(root_fd, object_path(digest, file.path), file.path) as (stream, before):
         _measured(before, file)
         try:
-            found = hashlib.file_digest(stream, "sha256").hexdigest()
+            if wanted:
+                content, found = kept_content(stream, file)
+            else:
+                found = hashlib.file_digest(stream, "sha256").hexdigest()
         except OSError as error:
-            raise LoaderError(f"{file.path} cannot be read: {error.strerror}") from error
+            raise StorageError(f"{file.path} cannot be read: {error.strerror}") from error
         after = _stamp(os.fstat(stream.fileno()))
-    if not hmac.compare_digest(found, file.sha256) or after != _stamp(before):
+    # Bytes in memory stay what was hashed, whatever became of the file meanwhile.
+    if not hmac.compare_digest(found, file.sha256) or (after != _stamp(before) and not wanted):
         raise DigestMismatchError(f"{file.path} is not the file that was promoted")
+    if wanted and keep is not None:
+        keep.take(file, content)
     return after
 
 
@@ -179,7 +192,7 @@ def _open(root_fd: int, path: str, flags: int, what: str) -> int:
     except OSError as error:
         if error.errno in _LED_ASTRAY:
             raise MalformedError(f"{what} is a link, leads elsewhere or is no file: {error.strerror}") from error
-        raise LoaderError(f"{what} cannot be opened: {error.strerror}") from error
+        raise StorageError(f"{what} cannot be opened: {error.strerror}") from error
 
 
 def _stamp(state: os.stat_result) -> Stamp:

@@ -10,6 +10,7 @@ from typing import Any
 
 from acceptd.errors import DigestMismatchError, ReleaseNotFoundError
 from acceptd.release import objects, trust
+from acceptd.release.content import Content, Keep
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +33,24 @@ class Verified:
     profile: str
     profiles: tuple[str, ...]
     """Every profile that the release holds for."""
+    runtime: Mapping[str, Any] | None
+    """Record of the runtime that the bundle was accepted on under ``profile``; None where the release has none."""
+    preprocessing: Mapping[str, str] | None
+    """``version`` and ``sha256`` of the preprocessing that the model was made for; None: it declares none."""
+    labels: Mapping[str, str] | None
+    """``schema_version`` and ``sha256`` of the labels and their order; None: it declares none."""
     expires_at: str
     """When the channel statement expires, RFC 3339; open the release again before that."""
     revocations: int
     """Number of the revocation list that was consulted; 0: none was ever made."""
     proof: str
-    """``unsigned``: its ledger entry is proved below the root that the release itself names; or ``absent``."""
+    """``signed``: its ledger entry is proved below a checkpoint that a ledger key of the keyring signed;
+    ``unsigned``: below a root that the release itself names; or ``absent``."""
+    mode: str
+    """``memory``: what was hashed is what a session loads; ``mapped``: a session loads the files by path."""
     stamps: Mapping[str, objects.Stamp] = field(repr=False)
+    contents: Mapping[str, Content] = field(repr=False)
+    """In ``memory`` mode the bytes of every file but golden sets, as they were hashed; else empty."""
 
     def model(self, name: str | None = None) -> Mapping[str, Any]:
         """Return the manifest's table of one model; the name may be left out where there is only one."""
@@ -55,6 +67,24 @@ class Verified:
         if path not in self.stamps or path.endswith("/"):
             raise ReleaseNotFoundError(f"{path[:200]!r} is no file of {self.model_id} number {self.number}")
         return self.path / path
+
+    def read(self, path: str) -> bytes:
+        """Return the verified bytes of one file: a tokenizer, labels.
+
+        In ``memory`` mode those that were hashed; in ``mapped`` mode the file is read and hashed again. Raises
+        ReleaseNotFoundError for any other file, DigestMismatchError or StorageError as opening does.
+        """
+        self.file(path)
+        if path in self.contents:
+            return bytes(self.contents[path])
+        wanted = next(one for one in self.files if one.path == path)
+        keep = Keep(lambda _: True)
+        root = objects.open_root(self.root)
+        try:
+            objects.verify_files(root, self.bundle_digest, (wanted,), keep)
+        finally:
+            os.close(root)
+        return bytes(keep.found[path])
 
     def recheck(self) -> None:
         """Raise DigestMismatchError where a file or directory was replaced, written or moved since (its stamp)."""

@@ -9,7 +9,8 @@ from typing import Any
 from acceptd.errors import ReleaseError
 from acceptd.policy.troubles import Trouble, first
 from acceptd.release.book import Row
-from acceptd.release.model import Kind, ReleasedProfile, SessionOptions
+from acceptd.release.heads import kept_runtimes
+from acceptd.release.model import AcceptedRuntime, Kind, ReleasedProfile, SessionOptions
 from acceptd.release.trust import ReleaseFacts
 
 
@@ -27,10 +28,13 @@ class Order:
     profiles: list[ReleasedProfile]
     reason: str
     decisions: tuple[int, ...] = ()
+    runtimes: tuple[AcceptedRuntime, ...] = ()
+    """Of an older release; empty: as the verdict's evidence says."""
 
 
 def again(row: Row, kind: Kind, before: ReleaseFacts, reason: str) -> Order:
     """Return the order for a bundle that was a release already: ``before`` is its verified ``release.json``."""
+    profiles = released_profiles(before.profiles)
     return Order(
         row.model_id,
         row.channel,
@@ -39,9 +43,10 @@ def again(row: Row, kind: Kind, before: ReleaseFacts, reason: str) -> Order:
         dict(before.manifest),
         row.verdict_seq,
         session_options(before.options),
-        released_profiles(before.profiles),
+        profiles,
         reason,
         tuple(before.document.get("decisions", ())),
+        tuple(kept_runtimes(before.document.get("runtimes", ()), profiles)),
     )
 
 

@@ -1,29 +1,70 @@
 """The ledger's word inside ``release.json``: that this promotion was entered before it was signed. Pure.
 
-The proof carries the exact leaf of the ``intent`` entry, its audit path and the root (RFC 9162, 2.1.3.2).
-What the leaf says must be what the release says, so a proof of another promotion is of no use.
+The proof carries the exact leaf of the ``intent`` entry, its audit path and the root (RFC 9162, 2.1.3.2), and the
+log's signed checkpoint of that root (C2SP tlog-checkpoint). What the leaf says must be what the release says,
+and what the checkpoint says what the proof leads to, so one of another promotion or tree is of no use.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
-from typing import Any
+from typing import Any, Final
 
-from acceptd.errors import DigestMismatchError, MalformedError
+from acceptd.errors import DigestMismatchError, MalformedError, SignatureError
+from acceptd.record import note
+from acceptd.record.keys import Keyring
 from acceptd.record.merkle import leaf_hash, verify_inclusion
 from acceptd.release.trust import ReleaseFacts, parse_json
 
-PROVED = "unsigned"
-"""The proof holds below the root that ``release.json`` names; no checkpoint of the log is attached."""
-ABSENT = "absent"
+SIGNED: Final = "signed"
+"""The proof holds below the root of a checkpoint that a ledger key of the keyring signed."""
+PROVED: Final = "unsigned"
+"""The proof holds below the root that ``release.json`` names; no checkpoint that counts is attached."""
+ABSENT: Final = "absent"
+_NOBODY: Final = Keyring(())
 
 
-def verify(facts: ReleaseFacts) -> str:
-    """Return :data:`PROVED` or :data:`ABSENT`; raise MalformedError or DigestMismatchError for a bad proof."""
+def verify(facts: ReleaseFacts, keyring: Keyring, given_up: Keyring = _NOBODY) -> str:
+    """Return :data:`SIGNED`, :data:`PROVED` or :data:`ABSENT`.
+
+    ``keyring`` holds the ledger keys of any time that count: a release outlives the key in office when it was
+    made. ``given_up`` are those that were compromised: a checkpoint by one of them proves nothing, neither for
+    the release nor against it. A keyring without a ledger key can check no checkpoint. Raises MalformedError or
+    DigestMismatchError for a bad proof, SignatureError for a checkpoint by nobody who is known.
+    """
     inclusion = facts.document.get("inclusion")
+    signed = facts.document.get("checkpoint", "")
     if inclusion is None:
+        if signed:
+            raise MalformedError("release.json carries a checkpoint without the proof that leads to it")
         return ABSENT
+    size, root = _included(facts, inclusion)
+    if not signed:
+        return PROVED
+    if not isinstance(signed, str):
+        raise MalformedError("release.json carries a checkpoint that is no text")
+    try:
+        head, _, _ = note.parse(data := signed.encode("utf-8"))
+    except MalformedError as error:
+        raise MalformedError(f"release.json: {error}") from None
+    if (head.size, head.root) != (size, root):
+        raise DigestMismatchError("release.json: its proof leads to another tree than its checkpoint is of")
+    if not keyring.for_role("ledger"):
+        return PROVED
+    try:
+        note.verify(data, keyring)
+    except SignatureError as error:
+        try:
+            note.verify(data, given_up)
+        except SignatureError:
+            raise SignatureError(f"release.json: {error}") from None
+        return PROVED
+    return SIGNED
+
+
+def _included(facts: ReleaseFacts, inclusion: Any) -> tuple[int, bytes]:
+    """Return size and root of the tree that the entry is proved to be in."""
     try:
         leaf = base64.b64decode(inclusion["leaf"], validate=True)
         seq, size = inclusion["seq"], inclusion["size"]
@@ -39,4 +80,4 @@ def verify(facts: ReleaseFacts) -> str:
         raise DigestMismatchError("the ledger entry that release.json proves is about another promotion")
     if not verify_inclusion(leaf_hash(leaf), seq, size, path, root):
         raise DigestMismatchError("release.json: the inclusion proof of its ledger entry does not hold")
-    return PROVED
+    return size, root

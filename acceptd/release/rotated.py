@@ -63,6 +63,25 @@ def over_time(data: bytes, anchors: Keyring) -> Keyring:
         raise SignatureError(f"rotations.json: a rotation gives one key two roles: {error.message}") from error
 
 
+def ledger_keys(data: bytes | None, anchors: Keyring) -> tuple[Keyring, Keyring]:
+    """Return the ledger keys of any time that count for who trusts ``anchors``, and those given up as compromised.
+
+    A release carries a checkpoint of its day: it outlives the key that signed it. Raises as :func:`todays_keys`.
+    """
+    if data is None:
+        return Keyring(anchors.for_role("ledger")), Keyring(())
+    keys = over_time(data, anchors).for_role("ledger")
+    known = {key.key_id for key in (*keys, *anchors.for_role("ledger"))}
+    rotations = [succession.opened(one) for one in trust.parse_json(data, "rotations.json")["rotations"]]
+    lost = [
+        one.old
+        for one in rotations
+        if one.role == "ledger" and one.compromised_from is not None
+        and not known.isdisjoint({one.old.key_id, one.new.key_id})
+    ]  # fmt: skip
+    return Keyring(keys), Keyring(tuple(lost))
+
+
 def _places(rotation: succession.Rotation) -> tuple[tuple[str, str], tuple[str, str]]:
     """Return role and id of the old key and of the new one: an id in another role is no word for this one."""
     return (rotation.role, rotation.old.key_id), (rotation.role, rotation.new.key_id)

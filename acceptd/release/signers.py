@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from acceptd.errors import StateError
+from acceptd.config import load_settings
+from acceptd.errors import ConfigError, StateError
 from acceptd.policy.manifest import Table
 from acceptd.record import attest
+from acceptd.record.anchor import Anchor, open_anchor
 from acceptd.record.canonical import canonical
 from acceptd.record.database import FILE_NAME
 from acceptd.record.key_command import PROBE
@@ -59,6 +61,10 @@ class ReleaseKeys:
     history: History | None = None
     beside: tuple[Signer, ...] = ()
     """Keys of before that sign as well while a rotation is under way: who knows them alone goes on."""
+    ledger: Signer | None = None
+    """To sign the checkpoint that a release's proof leads to; None where that key is not here."""
+    anchor: Anchor | None = None
+    """Where checkpoints are kept outside the state."""
 
     def at(self, seq: int, /) -> Keyring:
         """Return the keys that count for the entry ``seq``."""
@@ -77,11 +83,25 @@ class ReleaseKeys:
         """
         history = _history(state, ledger)
         revocation = open_signer(state, "revocation") if is_here(state, "revocation") else None
-        keys = cls(open_signer(state, "release"), revocation, history.ever, history)
+        keys = cls(open_signer(state, "release"), revocation, history.ever, history, (), *sealer(state))
         for signer in (keys.release, keys.revocation):
             if signer is not None:
                 in_force(history, signer)
         return keys
+
+
+def sealer(state: Path) -> tuple[Signer | None, Anchor | None]:
+    """Return the ledger's key for checkpoints, and their anchor.
+
+    None and none where that key is not here, is refused, or its rotation is half done: releases then carry no
+    checkpoint.
+    """
+    try:
+        if is_here(state, "ledger"):
+            return open_signer(state, "ledger"), open_anchor(load_settings(state).checkpoint.anchor, state)
+    except (ConfigError, StateError):
+        pass
+    return None, None
 
 
 def _history(state: Path, ledger: Ledger | None) -> History:

@@ -15,6 +15,7 @@ from acceptd.errors import (
     DigestMismatchError,
     ExpiredError,
     MalformedError,
+    SignatureError,
 )
 from acceptd.release import channel as channels
 from acceptd.release import memory, trust
@@ -206,9 +207,13 @@ def test_proof_of_another_form(released: World, value: object) -> None:
 
 
 def test_release_without_a_proof_says_so(released: World) -> None:
+    assert released.open(demand_checkpoint=True).proof == "signed"
+    _resigned(released, "checkpoint", "")
     assert released.open().proof == "unsigned"
     _resigned(released, "inclusion", None)
     assert released.open().proof == "absent"
+    with pytest.raises(SignatureError, match="no checkpoint"):
+        released.open(demand_checkpoint=True)
 
 
 # What the daemon signs

@@ -46,7 +46,7 @@ def test_first_promotion_is_what_the_design_says(world: World) -> None:
     assert world.channel_file.stat().st_mode & 0o777 == 0o644
     opened = world.open()
     assert (opened.number, opened.release_digest) == (1, release.release_digest)
-    assert opened.proof == "unsigned"
+    assert opened.proof == "signed"
     assert opened.file("data/labels.txt").read_bytes() == b"1.0.0"
 
 

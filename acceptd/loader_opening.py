@@ -1,0 +1,152 @@
+"""The steps of opening a release, in order: what is announced, then every byte. No runtime, no session.
+
+Whoever only asks whether something changed (:mod:`acceptd.loader_watch`) stops after the announcement, which
+hashes no model.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from acceptd.errors import SignatureError
+from acceptd.record.keys import Keyring
+from acceptd.release import held, memory, objects, proof, rotated, trust
+from acceptd.release.content import Keep, but_vectors
+from acceptd.release.identity import agreed, labels_of, preprocessing_of
+
+Mode = Literal["mapped", "memory"]
+MODES: Final = ("mapped", "memory")
+_TRIES: Final = 8
+"""Looks at rotations.json: one that is another each time must not hold a loader for ever."""
+
+
+@dataclass(frozen=True, slots=True)
+class Announced:
+    """What the signed files say is current, verified; no byte of the bundle was looked at."""
+
+    channel: trust.ChannelFacts
+    revocations: trust.RevocationFacts
+    release: trust.ReleaseFacts
+    rotations: bytes | None
+    """``rotations.json`` as it was read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """One question to a root: which release, by which keys, under which conditions."""
+
+    base: Path
+    """The root; also the memory's key, so no link in it is resolved."""
+    model_id: str
+    channel: str
+    anchors: Keyring
+    digest: str | None
+    profile: str | None
+    remembering: Path | None
+    now: Callable[[], float]
+    mode: Mode
+    demand_checkpoint: bool
+
+    @property
+    def folder(self) -> str:
+        """The channel's directory below the root."""
+        return f"releases/{self.model_id}/{self.channel}"
+
+    def announced(self) -> Announced:
+        """Verify the signed files and remember what they say; raise a LoaderError as ``open_release`` does."""
+        root_fd = objects.open_root(self.base)
+        try:
+            return self._announced(root_fd)
+        finally:
+            os.close(root_fd)
+
+    def opened(self) -> dict[str, Any]:
+        """Verify everything; return the members of an opened release."""
+        root_fd = objects.open_root(self.base)
+        try:
+            found = self._announced(root_fd)
+            released = found.release
+            agreed(released.document, released.manifest)
+            under = held.chosen(released, self.profile)
+            proved = proof.verify(released, *rotated.ledger_keys(found.rotations, self.anchors))
+            if self.demand_checkpoint and proved != proof.SIGNED:
+                place = f"{self.model_id} number {released.number}"
+                raise SignatureError(f"{place} carries no checkpoint that a ledger key of the keyring signed")
+            keep = Keep(but_vectors(released.manifest)) if self.mode == "memory" else None
+            stamps = objects.verify_object(root_fd, released.bundle_digest, released.files, keep)
+        finally:
+            os.close(root_fd)
+        return {
+            "root": self.base,
+            "model_id": self.model_id,
+            "channel": self.channel,
+            "number": found.channel.number,
+            "release_digest": found.channel.release_digest,
+            "bundle_digest": released.bundle_digest,
+            "path": self.base / objects.object_path(released.bundle_digest),
+            "files": released.files,
+            "manifest": released.manifest,
+            "options": under.options,
+            "profile": under.profile,
+            "profiles": under.names,
+            "runtime": held.runtime(released, under),
+            "preprocessing": preprocessing_of(released.manifest),
+            "labels": labels_of(released.manifest),
+            "expires_at": found.channel.expires_at,
+            "revocations": found.revocations.number,
+            "proof": proved,
+            "mode": self.mode,
+            "stamps": stamps,
+            "contents": {} if keep is None else keep.found,
+        }
+
+    def _announced(self, root_fd: int) -> Announced:
+        place = f"{self.model_id}:{self.channel}"
+        known = memory.recall(self.base, place, self.remembering)
+
+        def look(keyring: Keyring) -> tuple[trust.ChannelFacts, trust.RevocationFacts, trust.ReleaseFacts]:
+            # channel.json before the list: a revocation writes the list first, so what is read second is no older.
+            facts = trust.channel(
+                objects.read_small(root_fd, f"{self.folder}/channel.json", trust.MAX_CHANNEL_BYTES),
+                keyring, model_id=self.model_id, name=self.channel, now=self.now(), remembered=known,
+            )  # fmt: skip
+            listed = trust.revocations(
+                objects.read_if_there(root_fd, "revocations.json", trust.MAX_REVOCATIONS_BYTES),
+                keyring, least=facts.least_revocations, remembered=known.revocations,
+            )  # fmt: skip
+            name = f"{self.folder}/{trust.number_name(facts.number)}/release.json"
+            return facts, listed, trust.release(
+                objects.read_small(root_fd, name, trust.MAX_RELEASE_BYTES), keyring, facts
+            )  # fmt: skip
+
+        (facts, listed, released), told = self._by_todays_keys(root_fd, look)
+        seen = trust.Remembered(facts.number, facts.release_digest, facts.sequence, listed.number)
+        # Remembered as soon as it is verified, also where a later check refuses: what was seen was seen.
+        memory.remember(self.base, place, seen, self.remembering)
+        trust.not_revoked(released, listed)
+        trust.demanded(released, self.digest)
+        return Announced(facts, listed, released, told)
+
+    def _by_todays_keys(
+        self,
+        root_fd: int,
+        look: Callable[[Keyring], tuple[trust.ChannelFacts, trust.RevocationFacts, trust.ReleaseFacts]],
+    ) -> tuple[tuple[trust.ChannelFacts, trust.RevocationFacts, trust.ReleaseFacts], bytes | None]:
+        """Return what ``look`` finds by the keys that count now; once more where a rotation came between."""
+        remembered = memory.recall_keys(self.base, self.remembering)
+        told = objects.read_if_there(root_fd, rotated.FILE, rotated.MAX_BYTES)
+        tries = _TRIES
+        while True:
+            keyring, followed = rotated.todays_keys(told, self.anchors, remembered)
+            memory.remember_keys(self.base, followed, self.remembering)
+            try:
+                return look(keyring), told
+            except SignatureError:
+                before, told = told, objects.read_if_there(root_fd, rotated.FILE, rotated.MAX_BYTES)
+                tries -= 1
+                if told == before or not tries:
+                    raise
