@@ -20,6 +20,7 @@ from acceptd.policy import schemas
 from acceptd.policy.check import KINDS, Kind, examine
 from acceptd.policy.difference import changes
 from acceptd.policy.load import digest, load_policy
+from acceptd.release import schemas as documents
 from acceptd.report.escape import line
 from acceptd.report.explain import explained, near, print_explained
 from acceptd.rules import policy_file
@@ -99,16 +100,20 @@ def schema(
     kind: Annotated[
         str,
         typer.Argument(
-            help="policy, contract, profile, bundle (bundle.toml), verdict-statement or release-statement."
+            help="policy, contract, profile, bundle (bundle.toml), verdict-statement, release-statement, "
+            "release, channel or revocations (the signed files)."
         ),
     ] = "policy",
 ) -> None:
     """Print the JSON Schema of what people write or acceptd signs, for an editor or another tool."""
-    known = (*schemas.KINDS, *statements.KINDS)
-    if kind not in known:
-        raise UsageError(f"there is no schema of {kind!r}", remedy=f"known are {', '.join(known)}")
-    text_of = schemas.schema_text if kind in schemas.KINDS else statements.schema_text
-    typer.echo(text_of(kind), nl=False)
+    texts = {
+        **dict.fromkeys(schemas.KINDS, schemas.schema_text),
+        **dict.fromkeys(statements.KINDS, statements.schema_text),
+        **dict.fromkeys(documents.KINDS, documents.schema_text),
+    }
+    if kind not in texts:
+        raise UsageError(f"there is no schema of {kind!r}", remedy=f"known are {', '.join(texts)}")
+    typer.echo(texts[kind](kind), nl=False)
 
 
 @app.command("diff")
