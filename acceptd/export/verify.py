@@ -11,7 +11,7 @@ import hashlib
 import hmac
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
@@ -72,13 +72,14 @@ def verify(root: Path, anchors: Keyring) -> Report:
     try:
         kind: Kind = "triton" if (root / "repository").is_dir() else "plain"
         place, problems = Place(root, kind), []
-        keyring = _keyring(fd, anchors)
+        told = objects.read_if_there(fd, ROTATIONS_FILE, rotated.MAX_BYTES)
+        keyring, ledger_keys = rotated.todays_keys(told, anchors, {})[0], rotated.ledger_keys(told, anchors)
         listed = _listed(fd, keyring)
         if not place.homes():
             raise ReleaseNotFoundError(f"{root} holds no export")
         found: list[Verified] = []
         for home in place.homes():
-            for line in _home(fd, place, home, keyring, listed, found):
+            for line in _home(fd, place, home, keyring, ledger_keys, listed, found):
                 problems.append(f"{home}: {line}")
         problems += _strangers(place)
     finally:
@@ -86,8 +87,12 @@ def verify(root: Path, anchors: Keyring) -> Report:
     return Report(kind, tuple(found), tuple(problems), listed.number)
 
 
-def signed(root: int, place: str, keyring: Keyring) -> Signed:
-    """Return what a number's proofs say, and that they are of this place; raise LoaderError. No file is hashed."""
+def signed(root: int, place: str, keyring: Keyring, *ledger_keys: Keyring) -> Signed:
+    """Return what a number's proofs say, and that they are of this place; raise LoaderError. No file is hashed.
+
+    ``ledger_keys`` are those of any time, and those given up (:func:`acceptd.release.rotated.ledger_keys`): with
+    them the checkpoint that a release carries is verified as well.
+    """
     export = objects.read_small(root, f"{place}/{PROOFS}/{EXPORT_FILE}", MAX_BYTES)
     release = objects.read_small(root, f"{place}/{PROOFS}/{RELEASE_FILE}", trust.MAX_RELEASE_BYTES)
     found = opened(export, release, keyring)
@@ -102,7 +107,7 @@ def signed(root: int, place: str, keyring: Keyring) -> Signed:
             raise DigestMismatchError(f"{copied.path[:200]!r} is no file of the release")
     if found.said.kind == "plain" and {one.path for one in found.said.files} != set(rows):
         raise DigestMismatchError("it does not hold all files of the release")
-    proof.verify(found.release)
+    proof.verify(found.release, *ledger_keys)
     return found
 
 
@@ -125,7 +130,13 @@ def whole(root: int, found: Signed) -> None:
 
 
 def _home(
-    fd: int, place: Place, home: str, keyring: Keyring, listed: trust.RevocationFacts, found: list[Verified]
+    fd: int,
+    place: Place,
+    home: str,
+    keyring: Keyring,
+    ledger_keys: tuple[Keyring, Keyring],
+    listed: trust.RevocationFacts,
+    found: list[Verified],
 ) -> Iterator[str]:
     served = place.served(home)
     versions = place.versions(home)
@@ -133,7 +144,7 @@ def _home(
         yield f"it leads to {served[:40]!r}, which is not there" if served else "it leads to no number"
     for version in versions:
         try:
-            one = signed(fd, f"{home}/{version}", keyring)
+            one = signed(fd, f"{home}/{version}", keyring, *ledger_keys)
             whole(fd, one)
             trust.not_revoked(one.release, listed)
             if listed.number < one.said.least_revocations:
@@ -158,12 +169,6 @@ def _config(fd: int, home: str, one: Signed) -> None:
     assert one.said.config is not None
     if _hashed(fd, f"{home}/{CONFIG_FILE}") != (one.said.config.sha256, one.said.config.size):
         raise DigestMismatchError(f"{CONFIG_FILE} is not the one that was exported with it")
-
-
-def _keyring(fd: int, anchors: Keyring) -> Keyring:
-    told = objects.read_if_there(fd, ROTATIONS_FILE, rotated.MAX_BYTES)
-    remembered: Mapping[str, str] = {}
-    return rotated.todays_keys(told, anchors, remembered)[0]
 
 
 def _listed(fd: int, keyring: Keyring) -> trust.RevocationFacts:

@@ -6,13 +6,15 @@ The log never signs a head that does not extend the last one written: a restored
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 from acceptd.errors import LedgerError, MalformedError, SignatureError
-from acceptd.intake.files import replace_file
+from acceptd.intake.files import remove_temporaries, replace_file
 from acceptd.record import merkle
 from acceptd.record.anchor import Anchor
 from acceptd.record.failpoint import failpoint
@@ -58,16 +60,36 @@ def write(
                 f"the key {signer.key_id} is not the ledger key, or was rotated out; nothing is signed"
             )
         note = sign(checkpoint, signer)
-        failpoint("record.checkpoint.before-write")
-        replace_file(directory, _name(head.size), note, 0o644)
-        failpoint("record.checkpoint.after-write")
-        for old in _sizes(directory)[:-KEPT]:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(directory / _name(old))
+        with _alone(directory):
+            failpoint("record.checkpoint.before-write")
+            replace_file(directory, _name(head.size), note, 0o644)
+            failpoint("record.checkpoint.after-write")
+            for old in _sizes(directory)[:-KEPT]:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(directory / _name(old))
     if anchor is not None and (kept is None or kept.size != head.size):
         anchor.put(ledger.origin, head.size, (directory / _name(head.size)).read_bytes())
         failpoint("record.checkpoint.anchored")
     return checkpoint
+
+
+def sweep(state: Path) -> None:
+    """Remove temporary files of a checkpoint that a kill interrupted; nobody is writing one meanwhile."""
+    directory = state / DIRECTORY
+    if directory.is_dir():
+        with _alone(directory):
+            remove_temporaries(directory)
+
+
+@contextlib.contextmanager
+def _alone(directory: Path) -> Iterator[None]:
+    """Be the only one, in any process, who writes here (flock(2) on the directory)."""
+    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)
 
 
 def exported(anchor: Anchor | None, keyring: Offices, origin: str) -> Checkpoint | None:

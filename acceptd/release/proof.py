@@ -25,7 +25,7 @@ ABSENT: Final = "absent"
 _NOBODY: Final = Keyring(())
 
 
-def verify(facts: ReleaseFacts, keyring: Keyring, given_up: Keyring = _NOBODY) -> str:
+def verify(facts: ReleaseFacts, keyring: Keyring = _NOBODY, given_up: Keyring = _NOBODY) -> str:
     """Return :data:`SIGNED`, :data:`PROVED` or :data:`ABSENT`.
 
     ``keyring`` holds the ledger keys of any time that count: a release outlives the key in office when it was

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from acceptd.errors import ReleaseError, SigningError
+from acceptd.record import checkpoint
 from acceptd.record.log import Ledger
 from acceptd.release import channel as channels
 from acceptd.release import store
@@ -38,6 +39,7 @@ def reconcile(state: Path, ledger: Ledger, keys: ReleaseKeys, *, terms: Terms = 
         problems += store.sweep(state)
     with revocation_lock(state, shared=False):
         channels.sweep_revocations(state)
+        checkpoint.sweep(state)
         if _revocations_unfinished(state, keys, read_book(ledger)):
             try:
                 carried = carry_out(state, ledger, keys, "", terms)

@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 
 from acceptd.errors import LedgerError, MalformedError, SignatureError
 from acceptd.record import checkpoint
+from acceptd.record import note as note_form
 from acceptd.record.checkpoint import Checkpoint
 from acceptd.record.database import FILE_NAME
 from acceptd.record.keys import Keyring, Signer, create_keys, load_signer
@@ -47,13 +48,13 @@ def test_the_key_hash_and_signature_are_those_of_signed_note() -> None:
     hash_hex, encoded = "c74f20a3", "ARpc2QcUPDhMQegwxbzhKqiBfsVkmqq/LDE4izWy10TW"
     public = base64.b64decode(encoded)
     assert public[:1] == b"\x01"
-    assert checkpoint._note_key("PeterNeumann", public[1:]).hex() == hash_hex
+    assert note_form._note_key("PeterNeumann", public[1:]).hex() == hash_hex
     text = "If you think cryptography is the answer to your problem,\nthen you don't know what your problem is.\n"
     line = (
         "\u2014 PeterNeumann x08go/ZJkuBS9UG/SffcvIAQxVBtiFupLLr8pAcElZInNIuGUgYN1FF"
         "YC2pZSNXgKvqfqdngotpRZb6KE6RyyBwJnAM="
     )
-    name, marked = checkpoint._signature(line)
+    name, marked = note_form._signature(line)
     assert (name, marked[:4].hex()) == ("PeterNeumann", hash_hex)
     Ed25519PublicKey.from_public_bytes(public[1:]).verify(marked[4:], text.encode())
 
