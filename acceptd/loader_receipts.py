@@ -37,7 +37,7 @@ from acceptd.release.receipt import (
     folded,
     make_receipt,
     parse,
-    preprocessing_of,
+    preprocessing_digest,
 )
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def raw_digest(raw: bytes | str | None) -> str | None:
 
 def check_preprocessing(release: Verified, given: str | None) -> None:
     """Raise PreprocessingMismatchError unless ``given`` is the SHA-256 that the release's manifest declares."""
-    declared = preprocessing_of(release.manifest)
+    declared = preprocessing_digest(release.manifest)
     if not hmac.compare_digest((declared or "").encode(), str(given or "").encode("utf-8", "replace")):
         raise PreprocessingMismatchError(
             f"the caller prepares by {_shown(given)}, {release.model_id} number {release.number} "

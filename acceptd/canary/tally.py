@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 from acceptd.canary import arithmetic
 from acceptd.canary.figures import LABELS_SHOWN, Compared, Quantile, Sample, Shift, Side
 from acceptd.errors import InvalidInputError, StateError
-from acceptd.release.receipt import Receipt, preprocessing_of
+from acceptd.release.receipt import Receipt, preprocessing_digest
 
 MOST_COUNTED: Final = 5_000_000
 """Requests of one release that one evaluation counts; beyond it, receipts are told as surplus."""
@@ -41,7 +41,7 @@ class Expected:
             }
             for model in manifest["models"]
         }
-        return cls(model_id, side, preprocessing_of(manifest), profiles, labels)
+        return cls(model_id, side, preprocessing_digest(manifest), profiles, labels)
 
     def holds(self, receipt: Receipt) -> bool:
         """Say whether a receipt that names this release can be true of it."""

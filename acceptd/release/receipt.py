@@ -23,6 +23,7 @@ from typing import Any, Final
 
 from acceptd.errors import DigestMismatchError, InvalidInputError, MalformedError
 from acceptd.record.canonical import digest as canonical_digest
+from acceptd.release.identity import preprocessing_of
 from acceptd.release.opened import Verified
 from acceptd.release.trust import MAX_NUMBER, NAME, SHA256, STAMP, parse_json
 
@@ -177,7 +178,7 @@ def make_receipt(
         bundle_digest=release.bundle_digest,
         profile=release.profile,
         runtime_identity=runtime_identity,
-        preprocessing=preprocessing_of(release.manifest),
+        preprocessing=preprocessing_digest(release.manifest),
         raw_input=raw_input,
         inputs=folded(inputs),
         outputs=folded(outputs),
@@ -186,11 +187,10 @@ def make_receipt(
     )
 
 
-def preprocessing_of(manifest: Mapping[str, Any]) -> str | None:
+def preprocessing_digest(manifest: Mapping[str, Any]) -> str | None:
     """Return the SHA-256 of the preprocessing that a release's manifest declares; None where it declares none."""
-    table = manifest.get("preprocessing")
-    found = table.get("sha256") if isinstance(table, Mapping) else None
-    return found if isinstance(found, str) and SHA256.fullmatch(found) else None
+    found = (preprocessing_of(manifest) or {}).get("sha256", "")
+    return found if SHA256.fullmatch(found) else None
 
 
 def folded(digests: Mapping[str, str]) -> dict[str, str]:
@@ -254,7 +254,7 @@ def verify(line: bytes, release: Verified) -> Receipt:
         if getattr(receipt, name) != getattr(release, name):
             raise DigestMismatchError(f"a receipt binds another {name} than the release has")
     release.model(receipt.model)
-    if receipt.preprocessing != preprocessing_of(release.manifest):
+    if receipt.preprocessing != preprocessing_digest(release.manifest):
         raise DigestMismatchError("a receipt binds another preprocessing than the release has")
     return receipt
 

@@ -25,7 +25,7 @@ from acceptd.release.receipt import (
     folded,
     make_receipt,
     parse,
-    preprocessing_of,
+    preprocessing_digest,
     verify,
 )
 from acceptd.release.receipt_log import append
@@ -232,7 +232,7 @@ def test_a_receipt_is_verified_against_the_release_that_it_names(tmp_path: Path)
 
 @pytest.mark.parametrize("manifest", [{}, {"preprocessing": None}, {"preprocessing": []}, {"preprocessing": {}}])
 def test_a_manifest_without_preprocessing_declares_none(manifest: dict[str, Any]) -> None:
-    assert preprocessing_of(manifest) is None
+    assert preprocessing_digest(manifest) is None
 
 
 # -- the file
