@@ -50,7 +50,7 @@ _COMMANDS = {
     "verify": ("verify", "verify"),
     "reaccept": ("reaccept", "reaccept"),
 }
-_GROUPS = ("ledger", "release", "review", "policy", "profile", "key", "contract")
+_GROUPS = ("ledger", "release", "review", "policy", "profile", "key", "contract", "loader")
 
 
 def _assemble(wanted: str) -> None:
