@@ -39,8 +39,8 @@ soak-cell: setup  ## 1,000 jobs in one cell, a third of them crashing, hanging o
 soak-ledger: setup  ## 8 writers and 20 readers on one ledger for a minute: nothing lost, nobody told "locked", the tree whole
 	$(PY) -m tests.crash.ledger_soak --seconds $(or $(SECONDS),60)
 
-strace-proof: setup  ## every write, fsync, rename and open of the record fails once (needs strace; half an hour): nothing acknowledged is lost
-	$(PY) -m tests.crash.disk_errors
+strace-proof: setup  ## calls of record and releases fail by strace, the disk is full (10 minutes; FULL=1: every call): nothing acknowledged is lost
+	$(PY) -m tests.crash.faults $(if $(FULL),--full)
 
 kill-exports: setup  ## an export is killed before every change of a file that it makes (a minute): old or new, whole
 	ACCEPTD_EXPORT_KILLS=all $(PY) -m pytest -q tests/crash/test_export_kill.py

@@ -73,6 +73,10 @@ class LedgerError(InternalError):
     exit_code = 5
 
 
+class LedgerStorageError(LedgerError):
+    """The ledger cannot be read or written now: its disk, its space, a lock. Says nothing about what is in it."""
+
+
 class AnchorError(InternalError):
     """The place outside the state that keeps checkpoints cannot be reached: nothing is proved, nothing signed."""
 

@@ -12,14 +12,16 @@ follows a key that a thief holds too.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import sqlite3
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from acceptd.errors import LedgerError, ReleaseError, StateError, UsageError
+from acceptd.errors import LedgerError, LedgerStorageError, ReleaseError, StateError, UsageError
 from acceptd.intake.files import fsync_dir, remove_temporaries, replace_file
 from acceptd.record import keystore, succession
 from acceptd.record.entry import utc_now
@@ -37,6 +39,8 @@ from acceptd.release.settle import Terms, settle
 from acceptd.release.signers import ReleaseKeys, sealer
 
 _DEFAULT: Final = Terms()
+_DAMAGE: Final = frozenset({errno.ENOENT, errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.EXDEV, errno.ENXIO})
+"""What a file that is missing, or is none, answers; any other error is the disk's, or the machine's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,8 +220,23 @@ def _sign_anew(
                 try:
                     _rekey(state, ledger, keys, (model_id, channel), rotation, terms)
                 except (ReleaseError, LedgerError) as error:
+                    if _of_the_storage(error):
+                        raise  # the rotation stays half done, and can be finished
                     problems.append(f"{model_id} {channel} stays as it is, and expires: {error}")
     return problems
+
+
+def _of_the_storage(error: BaseException) -> bool:
+    """Say whether the disk or the database refused something now, and nothing was found to be damaged."""
+    if isinstance(error, LedgerStorageError):
+        return True
+    cause: BaseException | None = error
+    while cause is not None:
+        # SQLite calls a page that the disk does not give malformed.
+        if isinstance(cause, sqlite3.Error) or (isinstance(cause, OSError) and cause.errno not in _DAMAGE):
+            return True
+        cause = cause.__cause__
+    return False
 
 
 def _rekey(

@@ -111,7 +111,7 @@ def _verify(copy: Path, due: dict[str, int]) -> None:
     with contextlib.closing(sqlite3.connect(f"{copy.as_uri()}?mode=ro&immutable=1", uri=True)) as whole:
         found = [str(row[0]) for row in whole.execute("PRAGMA integrity_check(5)")]
         if found != ["ok"]:
-            raise LedgerError(f"the copy of the database is damaged: {found[0]:.200}")
+            raise LedgerError(f"the copy of the database is damaged: {' '.join(found[0].split()):.200}")
         if (rows := _rows(whole)) != due:
             name = next(one for one in sorted(due | rows) if due.get(one) != rows.get(one))
             raise LedgerError(f"the copy of the database has {rows.get(name)} rows in {name}, not {due.get(name)}")

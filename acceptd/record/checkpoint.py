@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from acceptd.errors import LedgerError, MalformedError, SignatureError
+from acceptd.errors import LedgerError, LedgerStorageError, MalformedError, SignatureError
 from acceptd.intake.files import remove_temporaries, replace_file
 from acceptd.record import merkle
 from acceptd.record.anchor import Anchor
@@ -133,7 +133,11 @@ def read(state: Path, size: int, keyring: Offices, origin: str | None = None) ->
     try:
         with path.open("rb") as file:
             checkpoint = verify(file.read(MAX_BYTES + 1), keyring, origin)
-    except (OSError, MalformedError, SignatureError) as error:
+    except FileNotFoundError as error:
+        raise LedgerError(f"{path}: {error.strerror}") from error
+    except OSError as error:
+        raise LedgerStorageError(f"{path}: cannot be read: {error.strerror}") from error
+    except (MalformedError, SignatureError) as error:
         raise LedgerError(f"{path}: {error}") from error
     if checkpoint.size != size:
         raise LedgerError(f"{path}: holds the checkpoint of {checkpoint.size} entries")

@@ -8,6 +8,7 @@ SQLite's busy timeout between processes. Each thread works on a connection of it
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import secrets
 import sqlite3
@@ -22,13 +23,24 @@ from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import QueuePool
 
-from acceptd.errors import DuplicateEntryError, LedgerError, StateError
+from acceptd.errors import DuplicateEntryError, LedgerError, LedgerStorageError, StateError
 from acceptd.intake.files import fsync_dir
 from acceptd.record import reserve, tables
 
 FILE_NAME: Final = "ledger.sqlite3"
 _BEGIN: Final = "acceptd_begin"
 _SYNCHRONOUS: Final = "acceptd_synchronous"
+_STORAGE: Final = frozenset(
+    {
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_READONLY,
+        sqlite3.SQLITE_NOMEM,
+        sqlite3.SQLITE_PROTOCOL,
+    }
+)
+"""Kinds of errors that are the machine's. What is damaged (SQLITE_CORRUPT, SQLITE_NOTADB) is none of them."""
 _STAMPED: Final = text("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'alembic_version'")
 
 
@@ -65,7 +77,7 @@ class Database:
         """
         self._enter()
         if self.failed:
-            raise LedgerError(f"{self.path}: nothing more is written: {self.failed}")
+            raise LedgerStorageError(f"{self.path}: nothing more is written: {self.failed}")
         if getattr(self._here, "writing", False):
             raise LedgerError("a write transaction inside another one of the same thread")
         if durable:
@@ -77,7 +89,11 @@ class Database:
                 with self._engine.connect().execution_options(**options) as connection, connection.begin():
                     yield connection
             except DBAPIError as error:
-                if _is_disk_error(error) and not self.failed:
+                if _kind(error) == sqlite3.SQLITE_READONLY:
+                    # SQLite opens for reading what it could not open for writing (too many open files, a disk
+                    # error), and says so at the first write only: none of these connections is used again.
+                    self._engine.dispose()
+                if _kind(error) == sqlite3.SQLITE_IOERR and not self.failed:
                     self.failed = (
                         f"the disk refused a write ({error.orig}); see to the disk, then start acceptd anew"
                     )
@@ -179,6 +195,8 @@ def read_meta(database: Database) -> dict[str, str]:
     try:
         with database.read() as connection:
             rows, version = read_version(database.path, connection)
+    except LedgerStorageError:
+        raise
     except LedgerError as error:
         raise StateError(
             f"{database.path}: not a ledger of acceptd ({error})",
@@ -248,7 +266,9 @@ def translated(path: Path) -> Iterator[None]:
         if "unique_key" in said:
             raise DuplicateEntryError(f"{path}: the ledger has this entry already") from error
         if "locked" in said or "busy" in said:
-            raise LedgerError(f"{path}: another process kept it busy for too long") from error
+            raise LedgerStorageError(f"{path}: another process kept it busy for too long") from error
+        if _kind(error) in _STORAGE:
+            raise LedgerStorageError(f"{path}: {said}") from error
         raise LedgerError(f"{path}: {said}") from error
     except UnicodeEncodeError as error:  # a lone surrogate, as in a file name that is no UTF-8
         raise LedgerError(f"{path}: text that is not valid Unicode") from error
@@ -256,9 +276,9 @@ def translated(path: Path) -> Iterator[None]:
         raise LedgerError(f"{path}: {error}") from error
 
 
-def _is_disk_error(error: DBAPIError) -> bool:
-    code = getattr(error.orig, "sqlite_errorcode", 0)
-    return bool(code & 0xFF == sqlite3.SQLITE_IOERR)  # the low byte is the kind, above it which call it was
+def _kind(error: DBAPIError) -> int:
+    """Return SQLite's primary result code: the low byte is the kind, above it which call it was."""
+    return int(getattr(error.orig, "sqlite_errorcode", 0)) & 0xFF
 
 
 def _engine(path: Path, busy_seconds: float) -> Engine:
@@ -271,15 +291,21 @@ def _engine(path: Path, busy_seconds: float) -> Engine:
         pool_size=8,
         max_overflow=-1,
     )
-    event.listen(engine, "connect", _on_connect)
+    event.listen(engine, "connect", functools.partial(_on_connect, path.parent))
     event.listen(engine, "begin", _on_begin)
     return engine
 
 
-def _on_connect(raw: Any, record: Any) -> None:
+def _on_connect(state: Path, raw: Any, record: Any) -> None:
     cursor = raw.cursor()
     for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "trusted_schema=OFF"):
-        cursor.execute(f"PRAGMA {pragma}")
+        try:
+            cursor.execute(f"PRAGMA {pragma}")
+        except sqlite3.OperationalError:
+            # The first to open the database makes the index of its log (32 KiB), and needs room to read at all.
+            if not reserve.give_way(state):
+                raise
+            cursor.execute(f"PRAGMA {pragma}")
     cursor.close()
     record.info[_SYNCHRONOUS] = "FULL"
 

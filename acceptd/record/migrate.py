@@ -8,6 +8,7 @@ only where the version differs: it costs 90 ms.
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,7 +85,7 @@ def _migrated(state: Path, connection: Connection, version: int, at: str, script
     before = _truth(connection)
     if before.root != merkle.frontier_at(before.size, stored_hashes(connection)).root():
         raise LedgerError("the tree is not that of the entries; nothing was migrated: run `acceptd ledger verify`")
-    name = f"ledger-v{version}-{at.replace('-', '').replace(':', '')}.sqlite3"
+    name = _free_name(state / FOLDER, f"ledger-v{version}-{at.replace('-', '').replace(':', '')}")
     # On a connection of its own: it sees what is committed, and under our lock nobody commits.
     backup = online_backup(state / database.FILE_NAME, state / FOLDER, name)
     failpoint("record.migrate.backed-up")
@@ -95,6 +96,12 @@ def _migrated(state: Path, connection: Connection, version: int, at: str, script
     if after != tables.SCHEMA_VERSION:
         raise LedgerError(f"the migrations end at version {after}, not {tables.SCHEMA_VERSION}: rolled back")
     return Migrated(version, after, backup.path)
+
+
+def _free_name(folder: Path, stem: str) -> str:
+    """Return a name that is not taken: a migration that failed leaves a backup, perhaps of this second."""
+    names = (f"{stem}{number or ''}.sqlite3" for number in range(1000))
+    return next(name for name in names if not os.path.lexists(folder / name))
 
 
 def _run(connection: Connection, scripts: Path) -> None:

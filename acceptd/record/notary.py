@@ -14,7 +14,7 @@ from typing import Final
 
 import structlog
 
-from acceptd.errors import AcceptdError, AnchorError, LedgerError
+from acceptd.errors import AcceptdError, AnchorError, LedgerError, LedgerStorageError
 from acceptd.record import checkpoint
 from acceptd.record.anchor import Anchor
 from acceptd.record.keys import Signer
@@ -74,6 +74,8 @@ class Notary:
         """
         try:
             self.seal()
+        except LedgerStorageError as error:
+            log.error("no checkpoint", error=str(error))  # noqa: TRY400 - it says all
         except LedgerError:
             raise
         except (AcceptdError, OSError) as error:
@@ -102,11 +104,13 @@ class Notary:
             stopping = self._stopping  # before sealing: what came while the last one was written is due at the end
             try:
                 self.seal()
+            except LedgerStorageError as error:
+                # A full disk, a busy database: the next batch, or housekeeping, tries again.
+                log.error("no checkpoint", error=str(error))  # noqa: TRY400 - it says all
             except LedgerError as error:
                 self._ledger.freeze(str(error))
                 log.critical("the ledger is not what was signed: nothing more is written", reason=str(error))
                 self._on_broken(str(error))
                 return
             except (AcceptdError, OSError) as error:
-                # A full disk, a busy database: the next batch, or housekeeping, tries again.
                 log.error("no checkpoint", error=str(error))  # noqa: TRY400 - it says all

@@ -57,8 +57,22 @@ def _pointers(state: Path, ledger: Ledger, keys: Verifying) -> list[Difference]:
     book = read_book(ledger)
     found: list[Difference] = []
     for model_id, channel in sorted(book.channels):
-        found += _channel(state, ledger, keys, book, model_id, channel)
-    return found + _unknown_places(state, book) + _revocations(state, keys, book)
+        try:
+            found += _channel(state, ledger, keys, book, model_id, channel)
+        except OSError as error:
+            found.append(_unread(state, channel_path(model_id, channel), error))
+    found += _unknown_places(state, book)
+    try:
+        return found + _revocations(state, keys, book)
+    except OSError as error:
+        return [*found, _unread(state, "revocations.json", error)]
+
+
+def _unread(state: Path, place: str, error: OSError) -> Difference:
+    """What the disk does not give: nobody can say what is in it."""
+    named = Path(str(error.filename or ""))
+    where = str(named.relative_to(state)) if named.is_relative_to(state) else place
+    return Difference("release", where, error.strerror or str(error))
 
 
 def _channel(

@@ -8,6 +8,7 @@ what loaders remember, and until then they refuse it.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import time
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from acceptd.errors import LoaderError, ReleaseError, SigningError
+from acceptd.errors import LoaderError, ReleaseError, SigningError, StorageError
 from acceptd.intake.files import replace_file
 from acceptd.record import attest
 from acceptd.record.canonical import MAX_INT, canonical
@@ -25,7 +26,15 @@ from acceptd.record.keys import Keyring
 from acceptd.record.log import Ledger
 from acceptd.release import objects, trust
 from acceptd.release.book import Book, Row, read_book
-from acceptd.release.layout import CHANNEL_FILE, REVOCATIONS_FILE, channel_path, model_lock, revocation_lock
+from acceptd.release.layout import (
+    CHANNEL_FILE,
+    RELEASE_FILE,
+    REVOCATIONS_FILE,
+    channel_path,
+    model_lock,
+    release_path,
+    revocation_lock,
+)
 from acceptd.release.model import ChannelDocument, RevocationsDocument
 from acceptd.release.signers import ReleaseKeys, Verifying, seal_document
 
@@ -240,6 +249,18 @@ def read_release(
     return facts, found
 
 
+def rewrite_release(state: Path, row: Row) -> None:
+    """Write a row's ``release.json`` anew, as it stands, durably.
+
+    The process that wrote it may have died before it was synchronised, or the synchronisation failed: then it can
+    be read, and a power cut takes it away (fsync(2), NOTES).
+    """
+    place = release_path(row.model_id, row.channel, row.number)
+    data = _bytes(state, f"{place}/{RELEASE_FILE}", trust.MAX_RELEASE_BYTES)
+    if data is not None:
+        replace_file(state / place, RELEASE_FILE, data, 0o444)
+
+
 def write_revocations(state: Path, keys: ReleaseKeys, document: RevocationsDocument) -> None:
     """Sign and replace ``revocations.json``; raise ReleaseError where the revocation key is not here."""
     if keys.revocation is None:
@@ -281,8 +302,18 @@ def sweep_revocations(state: Path) -> None:
 
 
 def _bytes(state: Path, place: str, limit: int) -> bytes | None:
-    root = objects.open_root(state)
+    """Return what :func:`objects.read_if_there` returns.
+
+    Raises OSError where the disk does not give it now. That is no damage: what loaders have seen of it may stand,
+    so nothing is burnt, signed or written anew in its place.
+    """
     try:
-        return objects.read_if_there(root, place, limit)
-    finally:
-        os.close(root)
+        root = objects.open_root(state)
+        try:
+            return objects.read_if_there(root, place, limit)
+        finally:
+            os.close(root)
+    except StorageError as error:
+        cause = error.__cause__
+        number, told = (cause.errno, cause.strerror) if isinstance(cause, OSError) else (errno.EIO, str(error))
+        raise OSError(number, f"cannot be read: {told}", str(state / place)) from error

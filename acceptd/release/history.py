@@ -117,7 +117,7 @@ def _read(state: Path, keys: ReleaseKeys, row: Row) -> tuple[str | None, tuple[s
     try:
         facts, _ = channels.read_release(state, keys, row, row.release_digest)
         profiles = held.names(facts)
-    except LoaderError:
+    except (LoaderError, OSError):
         return None, ()
     bundle = facts.manifest.get("bundle")
     return (str(bundle.get("version", "")) if isinstance(bundle, dict) else ""), profiles

@@ -40,14 +40,13 @@ def reconcile(state: Path, ledger: Ledger, keys: ReleaseKeys, *, terms: Terms = 
     with revocation_lock(state, shared=False):
         channels.sweep_revocations(state)
         checkpoint.sweep(state)
-        if _revocations_unfinished(state, keys, read_book(ledger)):
-            try:
+        try:
+            if _revocations_unfinished(state, keys, read_book(ledger)):
                 carried = carry_out(state, ledger, keys, "", terms)
-            except (ReleaseError, SigningError) as error:
-                problems.append(f"revocations: {error}")
-            else:
                 done.append(f"the revocation list {carried.number} was carried out")
                 problems += carried.problems
+        except (ReleaseError, SigningError, OSError) as error:
+            problems.append(f"revocations: {error}")
         for model_id, channel in sorted(read_book(ledger).channels):
             with model_lock(state, model_id):
                 try:

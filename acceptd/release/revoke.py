@@ -85,7 +85,11 @@ def carry_out(state: Path, ledger: Ledger, keys: ReleaseKeys, digest: str, terms
                 if moved is not None:
                     rollbacks.append(moved)
                 _announce(state, ledger, keys, (model_id, channel), number, terms)
-            except (ReleaseError, SigningError) as error:  # one damaged model must not keep the others unprotected
+            except (
+                ReleaseError,
+                SigningError,
+                OSError,
+            ) as error:  # one damaged model must not keep the others unprotected
                 problems.append(f"{model_id} {channel}: {error}")
         failpoint("release.revoke.announced")
     book = read_book(ledger)

@@ -108,6 +108,7 @@ def _settle_pending(state: Path, ledger: Ledger, keys: ReleaseKeys, row: Row, te
     if not reason:
         try:
             facts, release_digest = channels.read_release(state, keys, row, None)
+            channels.rewrite_release(state, row)
         except LoaderError:
             reason = "release.json was not yet durable"
         else:

@@ -1,4 +1,4 @@
-"""Writers and readers at once, a disk that refuses: short forms of `make soak-ledger` and `make strace-proof`."""
+"""Writers and readers at once, a disk that refuses: a short form of `make soak-ledger`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from acceptd.errors import LedgerError
 from acceptd.record import audit, database
 from acceptd.record.keys import create_keys
 from acceptd.record.log import Ledger
-from tests.crash import disk_errors, ledger_soak
+from tests.crash import ledger_soak
 
 pytestmark = pytest.mark.crash
 
@@ -22,20 +22,6 @@ def test_writers_and_readers_together_lose_nothing_and_are_never_told_locked(tmp
     assert found.troubles == []
     assert found.acknowledged + 1 == found.entries
     assert all(found.reads.values()), found.reads
-
-
-@pytest.mark.skipif(disk_errors.STRACE is None, reason="strace is not installed")
-@pytest.mark.parametrize(
-    ("call", "error", "when"),
-    [("fdatasync", "EIO", 3), ("renameat", "EIO", 5)],
-)
-def test_a_call_that_fails_loses_nothing_acknowledged(tmp_path: Path, call: str, error: str, when: int) -> None:
-    root = tmp_path / "root"
-    disk_errors.prepare(root)
-    ran = disk_errors.run(root, "s-1", call, error, when)
-    assert ran.injected
-    assert ran.code == 1
-    disk_errors.check(root, ran)
 
 
 class Refusing:
