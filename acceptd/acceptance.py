@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from acceptd.advisory_facts import AdvisoryStanding
 from acceptd.cell.blobs import closing_blob
 from acceptd.cell.limits import JobLimits, job_limits
 from acceptd.contracts.effective import Agreed, without_ledger
@@ -48,6 +49,7 @@ from acceptd.policy.profile import Profile
 from acceptd.prior import NO_LEDGER
 from acceptd.record.entry import utc_now
 from acceptd.rules import Rules
+from acceptd.runtime.identity import RuntimeRecord
 from acceptd.tools import Tools
 from acceptd.under import Shared, UnderOne
 from acceptd.unpack import unpack_archive
@@ -97,6 +99,8 @@ class Acceptance:
     """Model id and bundle digest to the current release that the submission is compared with."""
     find_contract: Callable[[Rules, str], Agreed] = without_ledger
     """Rules and model id to the contract in force. A local check has no ledger, and takes the file's."""
+    find_advisories: Callable[[Rules, Sequence[RuntimeRecord]], AdvisoryStanding | None] = lambda _rules, _of: None
+    """What the list of advisories in force says of these runtimes; a local check knows of none."""
     find_shelf: Callable[[Prior], Shelf | None] = lambda _prior: None
     """Where the files of that release lie for the cell."""
     prior: Prior | None = None
@@ -337,7 +341,7 @@ class Acceptance:
                     )
         first, *others = (target.profile.name for target in self.rules.targets)
         own = self.under.get(first, UnderProfile(profile=first))
-        return Submission(
+        found = Submission(
             id=self.drop.id,
             team=self.team,
             sealed=sealed,
@@ -357,6 +361,7 @@ class Acceptance:
             heldout=self.heldout,
             contract=self.agreed.standing,
         )
+        return found.model_copy(update={"advisories": self.find_advisories(self.rules, found.every_runtime())})
 
     @contextmanager
     def _stage(self, name: str) -> Iterator[None]:

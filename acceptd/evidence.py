@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from acceptd.advisory_facts import AdvisoryStanding
 from acceptd.contract_facts import ContractSigner as ContractSigner
 from acceptd.contract_facts import ContractStanding as ContractStanding
 from acceptd.declared import Declared as Declared
@@ -352,6 +353,8 @@ class Submission(Evidence):
     """None: not come so far, or the contract names none."""
     contract: ContractStanding | None = None
     """None: not come so far, no contract, or evidence from before contracts were signed."""
+    advisories: AdvisoryStanding | None = None
+    """None: no list was ever installed, or there is no ledger."""
 
     @property
     def runtime_identity(self) -> str | None:

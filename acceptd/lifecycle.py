@@ -20,6 +20,7 @@ import structlog
 
 from acceptd import outcomes
 from acceptd.acceptance import Acceptance, Drop, Outcome
+from acceptd.advisories import register as advisories
 from acceptd.config import Paths
 from acceptd.contracts.force import Agreed, in_force
 from acceptd.errors import AcceptdError, ConfigError, InternalError, ReleaseError, StateError
@@ -181,9 +182,6 @@ class Lifecycle:
         return Drop(id=row.id, team=row.team, name=row.name, source=Path(row.path), kind=kind)
 
     def _acceptance(self, row: Row, rules: Rules, hold: Hold) -> Acceptance:
-        def progress(stage: str) -> None:
-            log.debug("stage", stage=stage)
-
         def prior(model_id: str, digest: str) -> Prior:
             channel = rules.policy.release.channel
             return prior_release(self.ledger, self.release_keys, model_id, channel, digest)
@@ -203,7 +201,8 @@ class Lifecycle:
 
         keeper = Keeper(self.paths.heldout, spend)
         return Acceptance(
-            self._drop(row), rules, self.tools, hold, progress=progress, find_prior=prior, find_shelf=shelf,
+            self._drop(row), rules, self.tools, hold, progress=lambda stage: log.debug("stage", stage=stage),
+            find_prior=prior, find_shelf=shelf, find_advisories=partial(advisories.standing, self.ledger),
             find_contract=contract, keeper=keeper, keep=KeptOutputs(self.paths.outputs).keep,
         )  # fmt: skip
 

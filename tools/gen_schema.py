@@ -9,6 +9,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from acceptd.advisories import document as advisories
 from acceptd.policy import schemas
 from acceptd.release import receipt_schema
 from acceptd.release import schemas as documents
@@ -20,6 +21,7 @@ TEXTS = {
     **dict.fromkeys(statements.KINDS, statements.schema_text),
     **dict.fromkeys(documents.KINDS, documents.schema_text),
     "receipt": receipt_schema.schema_text,
+    "advisories": advisories.schema_text,
 }
 """Kind to the function that gives its text."""
 

@@ -11,6 +11,7 @@ from typing import Annotated, Final
 
 import typer
 
+from acceptd.advisories import register as advisories
 from acceptd.canary import audit as canary_audit
 from acceptd.cli.common import (
     EXIT_AUDIT,
@@ -148,6 +149,7 @@ def _releases(
             desk = Desk(state, ledger, Policy(), load_reviewers(directory))
             contracts = Register(ledger, desk.reviewers).examine()
             beside = [*retention_audit.examine(state, ledger), *canary_audit.examine(ledger)]
+            beside += advisories.examine(ledger, desk.reviewers)
             return [*found, *desk.examine(), *contracts, *beside]
     except (LedgerError, StateError, ConfigError) as error:
         return [audit.Difference("release", "releases", f"cannot be compared: {error}")]

@@ -13,7 +13,9 @@ from typing import Any, Final, Literal
 
 from rich.console import Console
 
-from acceptd.cli import check, common, replay, status, tables, verify
+from acceptd.cli import check, common, reaccept, replay, status, tables, verify
+from acceptd.reaccept.result import Reaccepted
+from acceptd.reaccept.standing import Standing
 from acceptd.record.canonical import canonical, plain
 from acceptd.record.queue import Submission
 from acceptd.replay.again import Replayed
@@ -95,6 +97,12 @@ def _replayed(report: Report) -> Replayed:
     )
 
 
+def _reaccepted(report: Report) -> Reaccepted:
+    text = str(report["reason"])
+    standing = Standing(text, text, ((text, 1),), text, 1, text, frozenset(), (text,), revoked=True)
+    return Reaccepted(standing, "rejected", text, (text,), (text,), (text,), heldout=True)
+
+
 CHANNELS: Final = (
     Channel(
         "terminal: a verdict",
@@ -134,13 +142,25 @@ CHANNELS: Final = (
                 out, ("model", "reason"), [(report["reason"], report["reason"])], empty="none"
             )
         ),
-        ("acceptd.cli.tables", "acceptd.cli.review", "acceptd.cli.key", "acceptd.cli.contract_show"),
+        (
+            "acceptd.cli.tables",
+            "acceptd.cli.review",
+            "acceptd.cli.key",
+            "acceptd.cli.contract_show",
+            "acceptd.cli.release_export",
+        ),
     ),
     Channel(
         "terminal: a replay",
         "lines",
         lambda report: _screen(lambda out: replay.print_replayed(out, [_replayed(report)])),
         ("acceptd.cli.replay",),
+    ),
+    Channel(
+        "terminal: a re-acceptance",
+        "lines",
+        lambda report: _screen(lambda out: reaccept.print_reaccepted(out, [_reaccepted(report)], "under cpu")),
+        ("acceptd.cli.reaccept",),
     ),
     Channel(
         "terminal: a verified file",

@@ -6,9 +6,11 @@ import json
 import os
 import signal
 from collections import Counter
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
+from rich.console import Console
 
 from acceptd.cli.check import _leave as leave
 from acceptd.cli.common import JsonOption, StateOption, chosen_state, console, progress_console, worst
@@ -72,7 +74,8 @@ def reaccept(
     if json_:
         typer.echo(json.dumps(_document(rules, found, code), sort_keys=True))
     else:
-        _print(rules, found)
+        names = ", ".join(target.profile.name for target in rules.targets)
+        print_reaccepted(console(), found, f"under {names} by policy {rules.policy.name}")
     raise typer.Exit(code)
 
 
@@ -126,8 +129,8 @@ def _document(rules: Rules, found: list[Any], code: int) -> dict[str, Any]:
     }
 
 
-def _print(rules: Rules, found: list[Any]) -> None:
-    out = console()
+def print_reaccepted(out: Console, found: Sequence[Any], under: str) -> None:
+    """Print what became of each (:class:`acceptd.reaccept.result.Reaccepted`), and the counts."""
     for one in found:
         standing = one.standing
         head = f"{one.status:18}  {standing.model_id}  {standing.bundle_digest[:12]}  {standing.where}"
@@ -138,7 +141,6 @@ def _print(rules: Rules, found: list[Any]) -> None:
                 out.print(f"  {'+' if code in one.new_codes else ' '} {line(code, 64)}", soft_wrap=True)
     counts = Counter(one.status for one in found)
     words = ", ".join(f"{count} {status}" for status, count in sorted(counts.items())) or "nothing is promoted"
-    names = ", ".join(target.profile.name for target in rules.targets)
-    out.print(f"{len(found)} promoted, under {names} by policy {rules.policy.name}: {words}", soft_wrap=True)
+    out.print(f"{len(found)} promoted, {line(under)}: {words}", soft_wrap=True)
     if any(one.heldout for one in found):
         out.print("held-out vectors were not evaluated: their budget is for submissions", soft_wrap=True)

@@ -8,7 +8,7 @@ only past all four, so no failure path ends in it.
 from __future__ import annotations
 
 from acceptd.evidence import Submission
-from acceptd.judge import contracts, heldout, stages
+from acceptd.judge import advisories, contracts, heldout, stages
 from acceptd.judge.after import after_run
 from acceptd.judge.before import before_run
 from acceptd.judge.finding import Finding, Judgement, Verdict
@@ -42,6 +42,7 @@ def judge(
     if manifest is not None and inventory is not None:
         raw += contracts.findings(manifest.bundle.id, contract, policy, submission.contract, judged_at)
         raw += after_run(manifest, contract, policy, submission, profile or Profile())
+        raw += advisories.findings(submission, policy, judged_at)
         raw += heldout.findings(manifest, contract, policy, submission)
     walls = stages.walls_missing(policy, submission)
     gaps = stages.missing(manifest, policy, submission, inventory)

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
+from acceptd.policy.advisories import AdvisoriesTable as AdvisoriesTable
 from acceptd.policy.canary import CanaryTable as CanaryTable
 from acceptd.policy.export import ExportField
 from acceptd.policy.golden import AcceptedOrigins
@@ -227,6 +228,7 @@ class Policy(Table):
     licenses: LicensesTable = LicensesTable()
     signatures: SignaturesTable = SignaturesTable()
     heldout: HeldOutTable = HeldOutTable()
+    advisories: AdvisoriesTable = AdvisoriesTable()
     approvals: ApprovalsTable = ApprovalsTable()
     release: ReleaseTable = ReleaseTable()
     canary: CanaryTable = CanaryTable()

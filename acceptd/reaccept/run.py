@@ -9,9 +9,11 @@ from __future__ import annotations
 import queue
 import secrets
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from acceptd.acceptance import Acceptance, Drop
+from acceptd.advisories import register
 from acceptd.contracts.force import in_force
 from acceptd.errors import AcceptdError
 from acceptd.evidence import Prior
@@ -80,6 +82,7 @@ def _one(
     acceptance = Acceptance(drop, place.rules, place.tools, hold, progress=lambda stage: progress(standing, stage))
     acceptance.find_prior = lambda _model_id, _digest: same
     acceptance.find_contract = lambda rules, model_id: in_force(rules, model_id, ledger)
+    acceptance.find_advisories = partial(register.standing, ledger)
     progress(standing, "seal")
     with store_lock(state, shared=True):  # retention takes nothing away meanwhile
         sealed, failure = acceptance.seal()

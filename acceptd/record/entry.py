@@ -22,6 +22,8 @@ Entry types and what their bodies must hold (more keys are welcome; unknown type
 ``policy``, ``profile``, ``contract``  ``name``, ``digest``: these rules are used from here on
 ``contract-version``  ``model``, ``version``, ``digest``, ``supersedes``, ``signers``, ``envelope`` (DSSE): a
                 version of a contract that reviewers signed; in force from here on
+``advisories``  ``number``, ``digest``, ``expires_at``, ``signer``, ``envelope`` (DSSE): a list of advisories
+                about runtimes that a reviewer signed; the highest number is in force
 ==============  ===========================================================================
 """
 
@@ -38,6 +40,7 @@ from acceptd.policy.names import valid_model_id, valid_name, valid_sha256
 from acceptd.record.canonical import MAX_INT, canonical, parse
 
 LEAF_VERSION: Final = 1
+ADVISORIES: Final = "advisories"
 VERDICTS: Final = frozenset({"accepted", "rejected", "held", "inconclusive"})
 _TYPE: Final = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", re.ASCII)
 _SUBMISSION: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", re.ASCII)
@@ -217,9 +220,16 @@ def unique_key(kind: str, submission: str | None, body: Mapping[str, Any]) -> st
         return f"key/{body['role']}/{body['old']}"
     if kind == "contract-version":
         return f"{contract_key(body['model'])}{body['version']:010d}"
+    if kind == ADVISORIES:
+        return f"{advisories_key()}{body['number']:016d}"
     if kind == "heldout":
         return f"{heldout_key(body['model'], body['contract_version'])}{body['number']:09d}"
     return None
+
+
+def advisories_key() -> str:
+    """Return what the unique keys of the lists of advisories begin with."""
+    return f"{ADVISORIES}/"
 
 
 def heldout_key(model: str, version: int) -> str:
@@ -268,6 +278,10 @@ def check_body(kind: str, submission: str | None, body: Mapping[str, Any]) -> No
                 _text(body, key)
         elif kind == "canary":
             _check_canary(body)
+        elif kind == ADVISORIES:
+            valid_sha256(_text(body, "digest"))
+            if type(body.get("number")) is not int or not 1 <= body["number"] <= MAX_INT:
+                raise ValueError("`number` is a whole number from 1")
         elif kind == "removed":
             _check_removed(body)
         elif kind == "revoked":

@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -36,6 +37,14 @@ def test_two_people_approve_what_was_held_and_one_does_not_suffice(tmp_path: Pat
         (policies / "reviewers.toml").write_text(lines)
         settings = made.state / "acceptd.toml"
         settings.write_text(f"policies = {json.dumps(str(policies))}\n{settings.read_text()}")
+        listed: dict[str, Any] = {"schema": 1, "number": 7, "issued_at": "2026-01-01T00:00:00Z"}
+        listed |= {"expires_at": "2099-01-01T00:00:00Z"}
+        listed["advisories"] = [{"id": "CVE-2026-0001", "summary": "of every version", "versions": ">=1"}]
+        (tmp_path / "list.json").write_text(json.dumps(listed))
+        signing = ("--key", str(tmp_path / "ada.pem"), "--output", str(tmp_path / "list.signed"))
+        assert away("advisory", "sign", str(tmp_path / "list.json"), *signing).returncode == 0
+        installed = made.acceptd("advisory", "install", str(tmp_path / "list.signed"))
+        assert installed.returncode == 0, installed.stderr
         made.start()
         report = made.verdict(made.drop(write_bundle, "first"))
         made.until(lambda: made.entries("verdict") != [] and not list((made.state / "sealed").iterdir()), "kept")
@@ -45,8 +54,9 @@ def test_two_people_approve_what_was_held_and_one_does_not_suffice(tmp_path: Pat
         assert seen <= {"info"}, "what holds is for reviewers alone"
         waiting = json.loads(made.acceptd("review", "list", "--json").stdout)
         assert [(one["submission"], one["holds"]) for one in waiting] == [
-            (report["submission"], "contract/missing")
+            (report["submission"], "contract/missing, runtime/advisory")
         ]
+        assert "runtime/advisory" in made.acceptd("report", report["submission"]).stdout
         early = made.acceptd("review", "promote", report["submission"])
         assert early.returncode == 2, early.stdout
         assert "2 more of 2 approvals" in early.stderr
@@ -71,5 +81,12 @@ def test_two_people_approve_what_was_held_and_one_does_not_suffice(tmp_path: Pat
         release = made.acceptd("release", "history", MODEL_ID, "--json")
         assert "approved by ada, ben" in release.stdout
         assert json.loads(made.acceptd("review", "list", "--json").stdout) == []
+        affected = made.acceptd("advisory", "affected", "--json")
+        assert affected.returncode == 3, affected.stderr
+        (row,) = json.loads(affected.stdout)["releases"]
+        assert [hit["id"] for hit in row["advisories"]] == ["CVE-2026-0001"]
+        assert row["places"] == [{"channel": "production", "number": 1}]
+        assert "affected" in made.acceptd("advisory", "affected").stdout
+        assert "CVE-2026-0001" in made.acceptd("advisory", "list").stdout
         verified = made.acceptd("ledger", "verify")
         assert verified.returncode == 0, verified.stdout

@@ -44,6 +44,14 @@ TABLE: Final[Reasons] = {
     ),
     "license/missing": ("Releasing a model without a licence may be an infringement.", ()),
     "license/not-allowed": ("Releasing it would bind the acceptor to terms that were never agreed.", ()),
+    "runtime/advisory": (
+        "A known fault of the runtime may be what made it pass, or what an attacker uses in production.",
+        ("CWE-1395",),
+    ),
+    "runtime/advisories-stale": (
+        "Who withholds new advisories keeps a vulnerable runtime in use.",
+        ("CWE-1395",),
+    ),
     "runtime/changed": (_OTHER, ("CWE-354",)),
     "runtime/custom-operator-mismatch": (
         "A custom operator is native code of somebody else, loaded into the process that serves the model.",

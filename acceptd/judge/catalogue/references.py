@@ -83,6 +83,7 @@ _CWE: Final = {
     1286: "Improper Validation of Syntactic Correctness of Input",
     1287: "Improper Validation of Specified Type of Input",
     1357: "Reliance on Insufficiently Trustworthy Component",
+    1395: "Dependency on Vulnerable Third-Party Component",
 }
 _CVE: Final = {
     "CVE-2007-4559": "Python tarfile: directory traversal on extraction",

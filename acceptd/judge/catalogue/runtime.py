@@ -7,6 +7,21 @@ from typing import Final
 from acceptd.judge.catalogue.code import Code, Table
 
 TABLE: Final[Table] = {
+    "runtime/advisory": Code(
+        "hold",
+        "reviewer",
+        "A signed list of advisories speaks of the runtime that the bundle was run under: its version, or one of "
+        "its libraries. The policy's `advisories.affected` is its severity.",
+        "The operator installs a runtime that is not affected and the bundle is submitted again, or a person "
+        "decides; `acceptd advisory affected` lists what is released.",
+    ),
+    "runtime/advisories-stale": Code(
+        "hold",
+        "reviewer",
+        "The list of advisories on record has expired or does not verify, so nobody knows what is known against "
+        "the runtime. The policy's `advisories.stale` is its severity.",
+        "The operator installs the newest list (`acceptd advisory install`).",
+    ),
     "runtime/custom-operator-mismatch": Code(
         "hold",
         "reviewer",
