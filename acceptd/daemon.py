@@ -177,11 +177,11 @@ class Daemon:
             remove_tree(self.paths.temporary, name)
         signer = open_signer(self.paths.state, "ledger")
         in_force(own_history(self.paths.state, ledger), signer)
-        stack.enter_context(Following(self.paths.state, ledger, keys, self.settings.exports, self.settings.hooks))
         anchor = open_anchor(self.settings.checkpoint.anchor, self.paths.state)
         notary = Notary(self.paths.state, ledger, signer, anchor, self._end_broken)
         notary.begin()  # first: a log that is not what was signed gets no further entry
         stack.callback(notary.stop)
+        stack.enter_context(Following(self.paths.state, ledger, keys, self.settings.exports, self.settings.hooks))
         tools = stack.enter_context(
             Tools.open(
                 self.paths.sealed,
