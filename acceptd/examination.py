@@ -29,6 +29,8 @@ class Examination:
 
     def inspect(self, models: dict[str, str]) -> list[Call]:
         """Return one ``inspect`` job for each model file (mapped to its name) that is there."""
+        if not models:
+            return []  # looked at before the manifest was inferred
         taken = inventory.take(self.sealed, self.manifest)
         limits = self.rules.policy.limits
         present = {file.path for file in self.sealed.files}
