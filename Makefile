@@ -87,6 +87,7 @@ bench: setup  ## drop to promoted beside a cold python; the cell: cost of a job,
 	$(PY) -m bench.cell
 	$(PY) -m bench.content
 	$(PY) -m bench.loader
+	$(PY) -m bench.loader_modes
 	$(PY) -m bench.inspection
 	$(PY) -m bench.compare
 	$(PY) -m bench.suite

@@ -18,7 +18,8 @@ from acceptd.release.trust import File
 
 Content = bytes | mmap.mmap
 """A small file as bytes; a large one in an anonymous mapping, which costs no second copy."""
-_SMALL: Final = 1 << 20
+_SMALL: Final = 64 << 20
+"""Below this, bytes: a model is handed to onnxruntime as such, and a mapping would have to be copied for that."""
 _STEP: Final = 1 << 20
 """Read and hashed in steps that stay in the processor's cache."""
 _PRIVATE: Final = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
@@ -74,10 +75,9 @@ def kept_content(stream: FileIO, file: File) -> tuple[Content, str]:
     Never more than ``file.size`` bytes are read; one that became shorter gives another digest. Raises OSError.
     """
     if file.size < _SMALL:
-        data = bytearray()
-        while len(data) < file.size and (part := stream.read(file.size - len(data))):
-            data += part
-        small = bytes(data)
+        small = stream.read(file.size) or b""  # at once, as a rule
+        while len(small) < file.size and (part := stream.read(file.size - len(small))):
+            small += part
         return small, hashlib.sha256(small).hexdigest()
     content = mmap.mmap(-1, file.size, flags=_PRIVATE)
     if hasattr(mmap, "MADV_HUGEPAGE"):

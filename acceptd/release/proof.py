@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import functools
 from typing import Any, Final
 
 from acceptd.errors import DigestMismatchError, MalformedError, SignatureError
@@ -53,7 +54,7 @@ def verify(facts: ReleaseFacts, keyring: Keyring = _NOBODY, given_up: Keyring = 
     if not keyring.for_role("ledger"):
         return PROVED
     try:
-        note.verify(data, keyring)
+        _verified(data, keyring)
     except SignatureError as error:
         try:
             note.verify(data, given_up)
@@ -61,6 +62,12 @@ def verify(facts: ReleaseFacts, keyring: Keyring = _NOBODY, given_up: Keyring = 
             raise SignatureError(f"release.json: {error}") from None
         return PROVED
     return SIGNED
+
+
+@functools.lru_cache(maxsize=64)
+def _verified(data: bytes, keyring: Keyring) -> None:
+    """Verify a note; the same one under the same keys once in a process (what raises is not kept)."""
+    note.verify(data, keyring)
 
 
 def _included(facts: ReleaseFacts, inclusion: Any) -> tuple[int, bytes]:

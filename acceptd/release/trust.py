@@ -8,9 +8,7 @@ so it stands on the standard library, cryptography and rfc8785 alone.
 
 from __future__ import annotations
 
-import hashlib
 import hmac
-import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -24,11 +22,12 @@ from acceptd.errors import (
     ReleaseNotFoundError,
     RevokedError,
     RollbackError,
-    SignatureError,
 )
-from acceptd.record import attest
 from acceptd.record.canonical import digest
 from acceptd.record.keys import Keyring
+from acceptd.release.envelope import open_envelope as open_envelope
+from acceptd.release.envelope import parse_json as parse_json
+from acceptd.release.envelope import sha256 as sha256
 
 RELEASE_TYPE: Final = "application/vnd.acceptd.release+json"
 CHANNEL_TYPE: Final = "application/vnd.acceptd.channel+json"
@@ -114,11 +113,6 @@ class Remembered:
         )
 
 
-def sha256(data: bytes) -> str:
-    """Return the SHA-256 of ``data`` in hex."""
-    return hashlib.sha256(data).hexdigest()
-
-
 def number_name(number: int) -> str:
     """Return the directory name of a release number: six digits."""
     return f"{number:06d}"
@@ -133,43 +127,6 @@ def bundle_digest(files: Iterable[File]) -> str:
     """
     ordered = sorted(files, key=lambda file: file.path.encode())
     return digest([{"path": file.path, "sha256": file.sha256, "size": file.size} for file in ordered])
-
-
-def parse_json(data: bytes, what: str) -> Any:
-    """Return strict JSON: UTF-8, no duplicate key, no NaN, no lone surrogate; raise MalformedError otherwise."""
-    try:
-        value = json.loads(data.decode("utf-8"), object_pairs_hook=_distinct, parse_constant=_no_constant)
-        json.dumps(value, ensure_ascii=False).encode("utf-8")
-    except (ValueError, RecursionError) as error:
-        raise MalformedError(f"{what} is not strict JSON: {str(error)[:120]}") from None
-    return value
-
-
-def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    result = dict(pairs)
-    if len(result) != len(pairs):
-        raise ValueError("a key stands twice")
-    return result
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON")
-
-
-def open_envelope(data: bytes, payload_type: str, keyring: Keyring, role: str, what: str) -> bytes:
-    """Return the payload of a DSSE envelope that a key of ``role`` signed.
-
-    Raises MalformedError for another form, SignatureError where no key of the role signed it.
-    """
-    envelope = parse_json(data, what)
-    if not isinstance(envelope, dict) or set(envelope) != {"payload", "payloadType", "signatures"}:
-        raise MalformedError(f"{what} is no DSSE envelope")
-    try:
-        return attest.verify(envelope, payload_type, keyring, role)
-    except MalformedError as error:
-        raise MalformedError(f"{what}: {error}") from None
-    except SignatureError as error:
-        raise SignatureError(f"{what}: {error}") from None
 
 
 class Reader:

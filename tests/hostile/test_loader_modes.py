@@ -23,7 +23,7 @@ pytestmark = pytest.mark.hostile
 
 MODES = ("mapped", "memory")
 SIZE = 600
-"""Side of the weights: 1.4 MB, so that onnxruntime maps them and memory mode uses a mapping of its own."""
+"""Side of the weights: 1.4 MB, so that onnxruntime maps them."""
 ONES = [[1.0] * SIZE]
 
 
@@ -124,6 +124,17 @@ def replace_by_rename(path: Path) -> None:
 SWAPS = [write_in_place, replace_by_rename, Path.unlink]
 
 
+def test_large_files_are_kept_in_a_mapping_of_our_own(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(content, "_SMALL", 1 << 20)
+    released(world, *with_external())
+    opened = world.open(mode="memory")
+    assert type(opened.contents["weights.bin"]) is content.mmap.mmap
+    session = opened.session()
+    write_in_place(opened.path / "weights.bin")
+    assert answer(session) == SIZE
+    assert opened.read("weights.bin") == with_external()[1]
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_both_modes_load_external_data_of_the_bundle_and_none_of_the_working_directory(
     world: World, mode: str
@@ -220,10 +231,13 @@ def test_a_file_is_measured_before_memory_is_taken_for_it(world: World, monkeypa
     path.chmod(0o644)
     os.truncate(path, 1 << 40)
 
-    def taken(*_: object, **__: object) -> Any:
-        raise AssertionError("memory was taken for a file of another size")
+    real = objects.kept_content
 
-    monkeypatch.setattr(content.mmap, "mmap", taken)
+    def taken(stream: Any, file: File) -> Any:
+        assert file.path != "weights.bin", "memory was taken for a file of another size"
+        return real(stream, file)
+
+    monkeypatch.setattr(objects, "kept_content", taken)
     with pytest.raises(DigestMismatchError, match="bytes, not the"):
         world.open(mode="memory")
 

@@ -1,0 +1,75 @@
+"""Strict JSON, and the DSSE envelopes around signed files: nothing inside counts before its signature holds.
+
+Production imports this, as it does :mod:`acceptd.release.trust`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any, Final, NoReturn
+
+from acceptd.errors import MalformedError, SignatureError
+from acceptd.record import attest
+from acceptd.record.keys import Keyring
+
+_KEPT: Final = 64
+_KEPT_BYTES: Final = 1 << 20
+_verified: dict[tuple[str, str, str, Keyring], bytes] = {}
+"""Payloads whose signature held, by the digest of their file, type, role and keys. Signatures alone are kept here:
+expiry, numbers, revocation and every byte of a bundle are looked at each time."""
+
+
+def sha256(data: bytes) -> str:
+    """Return the SHA-256 of ``data`` in hex."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def parse_json(data: bytes, what: str) -> Any:
+    """Return strict JSON: UTF-8, no duplicate key, no NaN, no lone surrogate; raise MalformedError otherwise."""
+    try:
+        value = json.loads(data.decode("utf-8"), object_pairs_hook=_distinct, parse_constant=_no_constant)
+        json.dumps(value, ensure_ascii=False).encode("utf-8")
+    except (ValueError, RecursionError) as error:
+        raise MalformedError(f"{what} is not strict JSON: {str(error)[:120]}") from None
+    return value
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result = dict(pairs)
+    if len(result) != len(pairs):
+        raise ValueError("a key stands twice")
+    return result
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON")
+
+
+def open_envelope(data: bytes, payload_type: str, keyring: Keyring, role: str, what: str) -> bytes:
+    """Return the payload of a DSSE envelope that a key of ``role`` signed.
+
+    The same bytes under the same keys are verified once in a process. Raises MalformedError for another form,
+    SignatureError where no key of the role signed it.
+    """
+    asked = (sha256(data), payload_type, role, keyring)
+    if (known := _verified.get(asked)) is not None:
+        return known
+    payload = _payload(data, payload_type, keyring, role, what)
+    if len(payload) <= _KEPT_BYTES:
+        if len(_verified) >= _KEPT:
+            _verified.clear()
+        _verified[asked] = payload
+    return payload
+
+
+def _payload(data: bytes, payload_type: str, keyring: Keyring, role: str, what: str) -> bytes:
+    envelope = parse_json(data, what)
+    if not isinstance(envelope, dict) or set(envelope) != {"payload", "payloadType", "signatures"}:
+        raise MalformedError(f"{what} is no DSSE envelope")
+    try:
+        return attest.verify(envelope, payload_type, keyring, role)
+    except MalformedError as error:
+        raise MalformedError(f"{what}: {error}") from None
+    except SignatureError as error:
+        raise SignatureError(f"{what}: {error}") from None
