@@ -100,6 +100,21 @@ def test_huge_channel_is_measured_before_it_is_read(released: World) -> None:
         released.open()
 
 
+@pytest.mark.parametrize("name", ["release", "revocations", "rotations"])
+def test_huge_signed_file_is_measured_before_it_is_hashed_or_parsed(released: World, name: str) -> None:
+    released.revoke("0" * 64)
+    path = {
+        "release": released.release_file(1),
+        "revocations": released.revocations_file,
+        "rotations": released.state / "rotations.json",
+    }[name]
+    path.unlink(missing_ok=True)
+    path.touch()
+    os.truncate(path, 1 << 40)  # sparse: reading it would never end
+    with pytest.raises(MalformedError, match="larger than"):
+        released.open()
+
+
 def test_release_is_compared_by_digest_before_it_is_parsed(released: World) -> None:
     replace(released.release_file(1), b"[" * 50_000)
     with pytest.raises(DigestMismatchError):
