@@ -11,7 +11,7 @@ IN_ORDER := --no-loadscope-reorder
 TESTS_FAST := tests/unit tests/property
 TESTS_REST := tests/crash tests/acceptance tests/cell tests/hostile
 
-.PHONY: setup demo test test-fast test-user soak-cell soak-ledger strace-proof kill-exports bench-ledger backend-cell fuzz oms profiles profiles-test profiles-openvino lint format bench bench-heldout bench-large corpus corpus-mutants backend-suite docs clean help
+.PHONY: setup demo test test-fast test-user soak-cell soak-ledger soak-release soak-readers kill-proof strace-proof kill-exports bench-ledger backend-cell fuzz oms profiles profiles-test profiles-openvino lint format bench bench-heldout bench-large corpus corpus-mutants backend-suite docs clean help
 
 help:  ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -e 's/:.*## /\t/' | expand -t 16
@@ -44,6 +44,15 @@ strace-proof: setup  ## calls of record and releases fail by strace, the disk is
 
 kill-exports: setup  ## an export is killed before every change of a file that it makes (a minute): old or new, whole
 	ACCEPTD_EXPORT_KILLS=all $(PY) -m pytest -q tests/crash/test_export_kill.py
+
+soak-release: setup  ## 500 kills of a daemon and commands at work, at random moments: every promise at each restart (quarter of an hour; SEED=n)
+	$(PY) -m tests.crash.release_soak --kills $(or $(KILLS),500) --seed $(or $(SEED),0)
+
+soak-readers: setup  ## 4 readers in a loop during 1,000 promotions and rollbacks: 0 missing, 0 mixed, 0 unverified
+	$(PY) -m tests.crash.readers_soak
+
+kill-proof: setup  ## kill -9 before every system call of every act on a release that changes a file (needs strace; EVERY=n: each n-th)
+	$(PY) -m tests.crash.kill_proof --every $(or $(EVERY),1)
 
 bench-ledger: setup  ## the ledger at a hundred and at a million entries: append, proof, full verification (2 GB of disk; MIX=model: 6)
 	$(PY) -m bench.ledger --mix $(or $(MIX),short)

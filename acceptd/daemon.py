@@ -41,7 +41,7 @@ from acceptd.record.migrate import migrate
 from acceptd.record.notary import Notary
 from acceptd.record.queue import Queue
 from acceptd.release import channel
-from acceptd.release.reconcile import reconcile
+from acceptd.release.reconcile import Reconciled, catch_up, reconcile
 from acceptd.release.settle import Terms
 from acceptd.release.signers import ReleaseKeys
 from acceptd.retention.service import Retention
@@ -253,11 +253,7 @@ class Daemon:
     def _recover(self, rooms: _Rooms) -> None:
         """Take up what an earlier daemon left: releases first, then submissions, then unknown claims."""
         terms = Terms(valid_seconds=self.rules().policy.release.channel_valid_seconds)
-        report = reconcile(self.paths.state, rooms.ledger, rooms.keys, terms=terms)
-        for word in report.done:
-            log.info("reconciled", what=word)
-        for problem in report.problems:
-            log.error("not reconciled", what=problem)
+        self._tell(reconcile(self.paths.state, rooms.ledger, rooms.keys, terms=terms))
         for death in rooms.queue.recover():
             log.warning("taken up after a death", submission=death.id, state=death.state, deaths=death.deaths)
         for claim in rooms.inbox.leftovers():
@@ -268,6 +264,12 @@ class Daemon:
         self._offer_again(rooms)
         self._watch_space(rooms)  # before the first claim
         rooms.inbox.start()
+
+    def _tell(self, report: Reconciled) -> None:
+        for word in report.done:
+            log.info("reconciled", what=word)
+        for problem in report.problems:
+            log.error("not reconciled", what=problem)
 
     # -- while running ----------------------------------------------------------------------------------
 
@@ -361,8 +363,9 @@ class Daemon:
                 rooms.workers.give_up(submission, "withdrawn")
 
     def _keep_releases(self, rooms: _Rooms) -> None:
-        """Refresh what expires, and write a checkpoint of the ledger."""
+        """Finish what killed commands left, refresh what expires, and write a checkpoint of the ledger."""
         seconds = self.rules().policy.release.channel_valid_seconds
+        self._tell(catch_up(self.paths.state, rooms.ledger, rooms.keys, terms=Terms(valid_seconds=seconds)))
         done = channel.refresh(self.paths.state, rooms.ledger, rooms.keys, valid_seconds=seconds)
         for problem in done.problems:
             log.error("channel not refreshed", what=problem)

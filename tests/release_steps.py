@@ -25,6 +25,7 @@ from sqlalchemy import event
 from sqlalchemy.engine import Engine
 
 from acceptd import key_rotation
+from acceptd.canary import evaluate
 from acceptd.evidence import Sealed
 from acceptd.record import failpoint
 from acceptd.record.log import Ledger
@@ -32,10 +33,12 @@ from acceptd.record.queue import Queue
 from acceptd.release import channel as channels
 from acceptd.release import memory, store
 from acceptd.release.book import read_book
+from acceptd.release.model import Decided
 from acceptd.release.reconcile import reconcile
 from acceptd.release.settle import Terms
 from acceptd.release.signers import ReleaseKeys
 from acceptd.retention.collect import sweep
+from tests.canary_world import LIMITS, CanaryWorld
 from tests.release_promises import Promises, recording
 from tests.release_world import MODEL, NOON, Accepted, memory_directory
 from tests.retention_world import Kept
@@ -103,7 +106,26 @@ def _put(world: Kept, base: Base) -> None:
     store.put(world.state, world.state / "sealed" / "sub-3", base.sealed)
 
 
+def _canary(receipts: str) -> Callable[[Kept, Base], None]:
+    """Return the act of evaluating the canary by these receipts; once that was carried out, it is none."""
+
+    def act(world: Kept, base: Base) -> None:
+        book = read_book(world.ledger)
+        rows = [book.current(MODEL, channel) for channel in ("canary", "production")]
+        if rows[0] is not None and rows[1] is not None and rows[0].digest == rows[1].digest:
+            return
+        compared = evaluate.basis(world.state, world.ledger, world.keys, MODEL, "canary", "production")
+        found = evaluate.evaluate(compared, [base.root / receipts], LIMITS, "a" * 64)
+        people = evaluate.People(lambda _: lambda _: Decided(""), lambda _: lambda _: "")
+        done = evaluate.carry_out(world.state, world.ledger, world.keys, compared, found, people, world.terms)
+        assert done.release is not None, done.refused
+
+    return act
+
+
 ACTS: Final = {
+    "canary-promote": Act("canary", _canary("good.jsonl"), "two"),
+    "canary-back": Act("canary", _canary("bad.jsonl"), "one"),
     "store": Act("none", _put, ""),
     "first": Act("none", lambda world, base: world.promote(base.one), "one"),
     "second": Act("one", lambda world, base: world.promote(base.two), "two"),
@@ -134,7 +156,20 @@ def bases() -> dict[str, Base]:
             _, _, sealed = world.judged("3.0.0")
             world.close()
         made[name] = Base(root, one, two, sealed)
+    made["canary"] = _canary_base(sealed)
     return made
+
+
+def _canary_base(sealed: Sealed) -> Base:
+    root = memory_directory()
+    with recording(root):
+        world = CanaryWorld(root)
+        good = world.file(*world.some(world.old), *world.some(world.new))
+        bad = world.file(*world.some(world.old), *world.some(world.new, error="RuntimeRefusedError"))
+        good.rename(root / "good.jsonl")
+        bad.rename(root / "bad.jsonl")
+        world.close()
+    return Base(root, *(Accepted(one.bundle_digest, {}, -1) for one in (world.old, world.new)), sealed)
 
 
 def _aside(world: Kept) -> None:

@@ -105,19 +105,33 @@ class World:
         path, sealed = self.sealed(
             files or {"model.onnx": f"model {version}".encode() * 50, "data/labels.txt": version.encode()}
         )
+        submission = f"sub-{self._count}"
+        body = self.verdict(sealed, document, submission, model_id=model_id, verdict=verdict, **predicate)
+        entry = self.ledger.append("verdict", body, submission=submission)
+        return Accepted(sealed.digest, document, entry.seq), path, sealed
+
+    def verdict(
+        self,
+        sealed: Sealed,
+        document: dict[str, Any],
+        submission: str,
+        *,
+        model_id: str,
+        verdict: str = "accepted",
+        **predicate: Any,
+    ) -> dict[str, Any]:
+        """Return the body of a verdict's entry, with its signed statement."""
         body: dict[str, Any] = {
             "verdict": verdict, "judged_at": "2026-11-29T11:57:00Z", "reason": "as it is", "findings": [],
             "model": model_id, "bundle_digest": sealed.digest, "manifest_digest": document_digest(document),
         }  # fmt: skip
-        submission = f"sub-{self._count}"
         statement = attest.verdict_statement(
             submission=submission, verdict=verdict, bundle_id=model_id, bundle_digest=sealed.digest,
             files=[(file.path, file.sha256) for file in sealed.files], findings=[],
             predicate={"manifest_digest": body["manifest_digest"], **predicate},
         )  # fmt: skip
         body["statement"] = attest.sign_statement(statement, load_signer(self.state, "ledger"))
-        entry = self.ledger.append("verdict", body, submission=submission)
-        return Accepted(sealed.digest, document, entry.seq), path, sealed
+        return body
 
     def promote(
         self, accepted: Accepted, *, model_id: str = MODEL, channel: str = "production", **more: Any

@@ -60,22 +60,58 @@ def reconcile(state: Path, ledger: Ledger, keys: ReleaseKeys, *, terms: Terms = 
     return Reconciled(tuple(done), tuple(problems))
 
 
+def catch_up(state: Path, ledger: Ledger, keys: ReleaseKeys, *, terms: Terms = _DEFAULT) -> Reconciled:
+    """Finish what a command that was killed beside a running daemon left: no restart comes to do it.
+
+    Looks without a lock, and finishes under the locks; one who is still at work is waited for, and then nothing is
+    left to do. Raises as :func:`reconcile`.
+    """
+    done: list[str] = []
+    problems: list[str] = []
+    try:
+        if _owed(state, keys, read_book(ledger)):
+            with revocation_lock(state, shared=False):
+                if _owed(state, keys, read_book(ledger)):
+                    carried = carry_out(state, ledger, keys, "", terms)
+                    done.append(f"the revocation list {carried.number} was carried out")
+                    problems += carried.problems
+    except (ReleaseError, SigningError) as error:
+        problems.append(f"revocations: {error}")
+    for model_id, channel in sorted(read_book(ledger).channels):
+        if not read_book(ledger).pending(model_id, channel):
+            continue
+        with revocation_lock(state, shared=True), model_lock(state, model_id):
+            try:
+                done += settle(state, ledger, keys, model_id, channel, terms)
+            except (ReleaseError, SigningError, OSError) as error:
+                problems.append(f"{model_id} {channel}: {error}")
+    return Reconciled(tuple(done), tuple(problems))
+
+
+def _owed(state: Path, keys: ReleaseKeys, book: Book) -> bool:
+    """Say whether a revocation of the ledger is not on the list yet, or its rollback was not made."""
+    if not set(book.revoked) <= set(channels.read_revocations(state, keys).revoked):
+        return True
+    for place in list(book.channels):
+        row = book.current(*place)
+        entry = book.revoked.get(row.digest) if row is not None else None
+        if entry is not None and entry.rollback and book.fallback(*place) is not None:
+            return True
+    return False
+
+
 def _revocations_unfinished(state: Path, keys: ReleaseKeys, book: Book) -> bool:
     """Say whether list, a channel or a rollback lags behind what the ledger has revoked."""
     try:
         listed = channels.read_revocations(state, keys)
+        if _owed(state, keys, book):
+            return True
     except ReleaseError:
         return True
-    if not set(book.revoked) <= set(listed.revoked):
-        return True
     for place in list(book.channels):
-        row = book.current(*place)
         facts = channels.read(state, keys, *place)
-        if row is None:
+        if book.current(*place) is None:
             continue
         if facts is None or facts.least_revocations != listed.number:
-            return True
-        entry = book.revoked.get(row.digest)
-        if entry is not None and entry.rollback and book.fallback(*place) is not None:
             return True
     return False

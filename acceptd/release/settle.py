@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from acceptd.errors import LoaderError
-from acceptd.intake.files import remove_tree, swap_symlink
+from acceptd.intake.files import remove_temporaries, remove_tree, swap_symlink
 from acceptd.record.failpoint import failpoint
 from acceptd.record.log import Ledger
 from acceptd.release import channel as channels
@@ -173,6 +173,7 @@ def _sweep(state: Path, book: Book, model_id: str, channel: str) -> None:
         if row.state == "abandoned" and row.number in there:
             _point_away(folder, row.number, book.current(model_id, channel))
             remove_tree(folder, number_name(row.number))
-    for name in os.listdir(folder):
-        if name.startswith(".tmp-"):
-            remove_tree(folder, name)
+    remove_temporaries(folder)
+    current = book.current(model_id, channel)
+    if current is not None and (inner := folder / number_name(current.number)).is_dir():
+        remove_temporaries(inner)  # of release.json written anew, or of its statement

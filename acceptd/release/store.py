@@ -60,7 +60,10 @@ def put(state: Path, sealed_dir: Path, sealed: Sealed) -> Path:
             verify(state, sealed.digest)
             files.remove_tree(sealed_dir.parent, sealed_dir.name)
             return target
-        _move(sealed_dir, target, sealed)
+        if not _move(sealed_dir, target, sealed):  # the same bundle came first, from another submission
+            verify(state, sealed.digest)
+            files.remove_tree(sealed_dir.parent, sealed_dir.name)
+            return target
         failpoint("release.store.moved")
         files.fsync_dir(store)
         files.fsync_dir(sealed_dir.parent)
@@ -173,10 +176,13 @@ def _write_inventory(state: Path, digest: str, data: bytes) -> None:
     files.replace_file(folder, name, data, 0o444)
 
 
-def _move(source: Path, target: Path, sealed: Sealed) -> None:
+def _move(source: Path, target: Path, sealed: Sealed) -> bool:
+    """Give the bundle its place; return false where that was taken meanwhile."""
     try:
         os.rename(source, target)
     except OSError as error:
+        if error.errno in {errno.EEXIST, errno.ENOTEMPTY}:
+            return False
         if error.errno != errno.EXDEV:
             raise
         temporary = target.with_name(files.temporary_name())
@@ -184,5 +190,8 @@ def _move(source: Path, target: Path, sealed: Sealed) -> None:
         if copied.digest != sealed.digest:
             files.remove_tree(temporary.parent, temporary.name)
             raise ReleaseError(f"the sealed copy no longer gives the digest {sealed.digest}") from error
+        failpoint("release.store.copied")
         os.rename(temporary, target)
+        failpoint("release.store.moved")
         files.remove_tree(source.parent, source.name)
+    return True

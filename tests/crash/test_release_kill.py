@@ -19,14 +19,16 @@ import pytest
 from acceptd.errors import StateError
 from acceptd.record.failpoint import VARIABLE
 from acceptd.record.log import Ledger
+from acceptd.release import channel as channels
 from acceptd.release import document, store
 from acceptd.release.book import read_book
 from acceptd.release.layout import model_lock, revocation_lock
-from acceptd.release.reconcile import reconcile
-from tests.release_promises import recording
+from acceptd.release.reconcile import Reconciled, catch_up, reconcile
+from tests.release_promises import Promises, recording
 from tests.release_steps import ACTS, Act, Base, bases, copied, crashed, in_child, recovered, restart, walk
-from tests.release_world import MODEL, World, memory_directory
+from tests.release_world import MODEL, NOON, World, memory_directory
 from tests.retention_world import Kept
+from tests.warm_database import warm_database
 
 pytestmark = pytest.mark.crash
 
@@ -42,6 +44,8 @@ NAMED = {
     "rekey": [*(f"key.rotate.{step}" for step in ROTATION),
               *(f"release.rekey.{step}" for step in STEPS)],
     "refresh": ["files.renamed"],
+    "canary-promote": ["canary.recorded", *(f"release.promote.{step}" for step in STEPS)],
+    "canary-back": ["canary.recorded", "release.promote.announced"],
     "collect": [*(f"retention.bundle.{step}" for step in ("entered", "moved")), "retention.files.entered",
                 "retention.file.moved"],
 }  # fmt: skip
@@ -59,7 +63,8 @@ def tmp_path() -> Iterator[Path]:
 @pytest.fixture(scope="module")
 def made() -> Iterator[dict[str, Base]]:
     found = bases()
-    yield found
+    with warm_database():
+        yield found
     for base in found.values():
         shutil.rmtree(base.root)
 
@@ -138,6 +143,33 @@ def test_revocation_that_overtakes_an_interrupted_promotion(made: dict[str, Base
         assert opened.number == (3 if step == "announced" else 1)
         assert reconcile(world.state, world.ledger, world.keys, terms=world.terms).problems == ()
         world.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [
+        ("second", "release.promote.intended"),
+        ("second", "release.promote.announced"),
+        ("revoke", "release.revoke.recorded"),
+        ("revoke-back", "release.revoke.listed"),
+    ],
+)
+def test_a_command_killed_beside_a_running_daemon_is_finished_without_a_restart(
+    made: dict[str, Base], tmp_path: Path, name: str, place: str
+) -> None:
+    """Else a revocation would tell no loader, or an announced channel expire, until somebody restarts it."""
+    base = made[ACTS[name].base]
+    root = crashed(base, ACTS[name], place, tmp_path / "root")
+    world = Kept(root)
+    assert len(catch_up(world.state, world.ledger, world.keys, terms=world.terms).done) == 1
+    assert catch_up(world.state, world.ledger, world.keys, terms=world.terms) == Reconciled((), ())
+    refreshed = channels.refresh(
+        world.state, world.ledger, world.keys, valid_seconds=3600, clock=world.terms.clock
+    )
+    assert refreshed.problems == ()
+    world.close()
+    told = Promises(root / "state", root, NOON).in_line(audited=False)
+    assert (base.two.digest in told.revoked) == name.startswith("revoke")
 
 
 @pytest.mark.parametrize("point", ["release.store.inventory", "release.store.moved"])

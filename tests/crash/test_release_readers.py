@@ -16,7 +16,7 @@ from tests.release_world import MODEL, World, memory_directory, payload_of
 
 pytestmark = pytest.mark.crash
 
-PROMOTIONS = 200
+PROMOTIONS = 40
 
 
 class _Readers:
@@ -60,7 +60,7 @@ def tmp_path() -> Iterator[Path]:
     shutil.rmtree(path)
 
 
-def test_readers_during_200_promotions_and_rollbacks(tmp_path: Path) -> None:
+def test_threads_that_read_during_promotions_and_rollbacks(tmp_path: Path) -> None:
     world = World(tmp_path)
     bundles = [world.accepted(f"{n}.0.0") for n in range(3)]
     version = {accepted.digest: f"{n}.0.0" for n, accepted in enumerate(bundles)}
@@ -98,7 +98,7 @@ def test_readers_during_200_promotions_and_rollbacks(tmp_path: Path) -> None:
             if readers.failures:
                 break
     assert readers.failures == []
-    assert min(readers.counts) > 10
+    assert min(readers.counts) > 2
     for seen in readers.seen:
         assert seen == sorted(seen)
     highest = max(e.body["number"] for e in world.ledger.entries(kind="activated"))
