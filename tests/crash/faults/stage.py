@@ -119,6 +119,8 @@ def _serve() -> None:
     gc.collect()
     gc.freeze()
     libc = ctypes.CDLL(None)
+    answers = os.dup(1)
+    os.dup2(2, 1)  # what a work logs is no answer
     for line in sys.stdin:
         order = json.loads(line)
         reading, writing = os.pipe()
@@ -141,7 +143,7 @@ def _serve() -> None:
             if text
             else {"ended": f"died: {status}", "told": "", "acknowledged": [], "broken": None}
         )
-        os.writev(1, [json.dumps({"pid": pid, **said}).encode() + b"\n"])
+        os.writev(answers, [json.dumps({"pid": pid, **said}).encode() + b"\n"])
 
 
 def perform(do: Any, root: Path) -> dict[str, Any]:
