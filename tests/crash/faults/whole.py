@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from acceptd import key_rotation
-from acceptd.record import anchor, audit, checkpoint
+from acceptd.intake.files import remove_temporaries
+from acceptd.record import anchor, audit, backup, checkpoint
 from acceptd.record.keys import load_keyring
 from acceptd.record.keystore import open_signer, own_history, pending
 from acceptd.record.log import Ledger
@@ -31,6 +32,7 @@ from acceptd.release.reconcile import reconcile
 from acceptd.release.settle import Terms
 from acceptd.release.signers import Auditor
 from acceptd.retention import audit as retention_audit
+from acceptd.retention import collect as retention
 from tests.release_promises import Place, Promises
 from tests.release_world import NOON, World
 
@@ -83,6 +85,10 @@ def restart(root: Path, before: Before, acknowledged: Sequence[Sequence[Any]] = 
         state, ledger = world.state, world.ledger
         ledger.settle(lambda _reason: None)
         key_rotation.resume(state, ledger, world.terms)
+        # What the first run of the retention does, and the next backup: until then temporary names may lie there.
+        assert retention.sweep(state) == []
+        if (state / backup.FOLDER).exists():
+            assert remove_temporaries(state / backup.FOLDER) == []
         assert not any(pending(state, role) for role in ("ledger", "release", "revocation"))
     finally:
         world.close()
