@@ -40,7 +40,6 @@ from acceptd.record.log import Ledger
 from acceptd.record.migrate import migrate
 from acceptd.record.notary import Notary
 from acceptd.record.queue import Queue
-from acceptd.release import channel
 from acceptd.release.reconcile import Reconciled, catch_up, reconcile
 from acceptd.release.settle import Terms
 from acceptd.release.signers import ReleaseKeys
@@ -252,8 +251,7 @@ class Daemon:
 
     def _recover(self, rooms: _Rooms) -> None:
         """Take up what an earlier daemon left: releases first, then submissions, then unknown claims."""
-        terms = Terms(valid_seconds=self.rules().policy.release.channel_valid_seconds)
-        self._tell(reconcile(self.paths.state, rooms.ledger, rooms.keys, terms=terms))
+        self._tell(reconcile(self.paths.state, rooms.ledger, rooms.keys, terms=Terms.of(self.rules().policy)))
         for death in rooms.queue.recover():
             log.warning("taken up after a death", submission=death.id, state=death.state, deaths=death.deaths)
         for claim in rooms.inbox.leftovers():
@@ -363,12 +361,10 @@ class Daemon:
                 rooms.workers.give_up(submission, "withdrawn")
 
     def _keep_releases(self, rooms: _Rooms) -> None:
-        """Finish what killed commands left, refresh what expires, and write a checkpoint of the ledger."""
-        seconds = self.rules().policy.release.channel_valid_seconds
-        self._tell(catch_up(self.paths.state, rooms.ledger, rooms.keys, terms=Terms(valid_seconds=seconds)))
-        done = channel.refresh(self.paths.state, rooms.ledger, rooms.keys, valid_seconds=seconds)
-        for problem in done.problems:
-            log.error("channel not refreshed", what=problem)
+        """Finish what was killed, refresh what expires, promote what has had its time, write a checkpoint."""
+        terms = Terms.of(self.rules().policy)
+        self._tell(catch_up(self.paths.state, rooms.ledger, rooms.keys, terms=terms))
+        rooms.lifecycle.promotions.keep()
         rooms.notary.nudge()
 
     def _watch_space(self, rooms: _Rooms) -> None:

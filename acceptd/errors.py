@@ -93,6 +93,14 @@ class ExportError(UserError):
     """A release that cannot be exported in this form or to this place, with the reason. The release stands."""
 
 
+class ChannelClosedError(ReleaseError):
+    """The channel takes this bundle not now. ``words`` say why: ``frozen``, ``pinned``, ``absent``, ``early``."""
+
+    def __init__(self, message: str, *, remedy: str = "", words: tuple[str, ...] = ()) -> None:
+        super().__init__(message, remedy=remedy)
+        self.words = words
+
+
 class LoaderError(Exception):
     """Base of the loader's errors: production gets the right bytes, or one of these."""
 

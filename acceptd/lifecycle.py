@@ -32,6 +32,7 @@ from acceptd.kept import KeptOutputs
 from acceptd.known_rules import KnownRules
 from acceptd.ordering import Shelf
 from acceptd.policy.contract import Contract
+from acceptd.promotions import KEPT, Promoted, Promotions
 from acceptd.record import evaluations
 from acceptd.record.entry import Appended
 from acceptd.record.failpoint import failpoint
@@ -42,12 +43,9 @@ from acceptd.record.queue import Queue
 from acceptd.record.queue import Submission as Row
 from acceptd.release.layout import store_lock
 from acceptd.release.prior import prior_release
-from acceptd.release.promote import promote
-from acceptd.release.settle import Terms
 from acceptd.release.signers import ReleaseKeys
 from acceptd.release.store import put, verify_some
 from acceptd.report.outbox import write_outbox
-from acceptd.review.desk import automatic
 from acceptd.rules import Rules
 from acceptd.tools import Tools
 from acceptd.verdicts import entry_body, promotable, release_options, released_profiles
@@ -83,9 +81,12 @@ class Lifecycle:
     standing: Callable[[], str] = lambda: "unanchored"
     """Whether a place outside the state keeps the ledger's checkpoints; each verdict says so."""
     discard: Callable[[Claim], list[str]] = lambda _claim: []
+    promotions: Promotions = field(init=False)
     _known: KnownRules = field(init=False)
 
     def __post_init__(self) -> None:
+        made = Promotions(self.paths.state, self.ledger, self.release_keys, self.rules)
+        object.__setattr__(self, "promotions", made)
         object.__setattr__(self, "_known", KnownRules(self.ledger))
 
     def claim(self, claim: Claim) -> None:
@@ -306,47 +307,25 @@ class Lifecycle:
     # -- judged -> promoted ---------------------------------------------------------------------------
 
     def _promote(self, row: Row) -> None:
-        release: dict[str, Any] | None = None
-        trouble = ""
+        """Keep an accepted bundle in the store, and promote it to every channel that it comes to by itself."""
+        done = Promoted()
         if row.data.get("verdict") == "accepted":
             try:
                 with store_lock(self.paths.state, shared=True):  # what is found there is not removed meanwhile
-                    release = self._release(row)
+                    sealed = Sealed.model_validate(row.data["sealed"])
+                    put(self.paths.state, self.paths.sealed / row.id / "bundle", sealed)
+                    failpoint("lifecycle.judged.stored")
+                    done = self.promotions.accepted(row, sealed.digest)
             except ReleaseError as error:
-                trouble = str(error)
-                log.warning("not promoted", reason=trouble)
-        self.queue.advance(row.id, "promoted", release=release, promotion_trouble=trouble)
-
-    def _release(self, row: Row) -> dict[str, Any] | None:
-        """Keep an accepted bundle in the store, and promote it where the policy says so."""
-        sealed = Sealed.model_validate(row.data["sealed"])
-        put(self.paths.state, self.paths.sealed / row.id / "bundle", sealed)
-        failpoint("lifecycle.judged.stored")
-        if not row.data["promote"]:
-            return None
-        made = promote(
-            self.paths.state,
-            self.ledger,
-            self.release_keys,
-            model_id=str(row.model),
-            channel=str(row.data["promote"]),
-            digest=sealed.digest,
-            manifest_json=row.data["manifest"],
-            verdict_seq=next(self.ledger.entries(kind="verdict", submission=row.id)).seq,
-            options=row.data["options"],
-            profiles=row.data.get("profiles", ()),
-            reason=f"accepted as submission {row.id}",
-            decide=automatic(self.paths.state, self.ledger, self.rules(), str(row.data["promote"])),
-            terms=Terms(valid_seconds=self.rules().policy.release.channel_valid_seconds),
-        )
-        log.info("promoted", model=made.model_id, channel=made.channel, number=made.number)
-        return {"model": made.model_id, "channel": made.channel, "number": made.number}
+                done = Promoted(trouble=str(error))
+                log.warning("not promoted", reason=str(error))
+        self.queue.advance(row.id, "promoted", **done.kept())
 
     # -- promoted -> done -----------------------------------------------------------------------------
 
     def _finish(self, row: Row) -> None:
         document = {**row.data["document"], "drop": row.name}
-        document |= {key: row.data[key] for key in ("release", "promotion_trouble") if row.data.get(key)}
+        document |= {key: row.data[key] for key in KEPT if row.data.get(key)}
         write_outbox(self.paths.outbox, row.team, row.id, document, self._statement(row))
         failpoint("lifecycle.promoted.outbox")
         self._clean(row)

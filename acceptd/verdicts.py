@@ -175,17 +175,17 @@ def brief_of(_rules: Rules, outcome: Outcome) -> dict[str, Any]:
     return brief(outcome.judgement)
 
 
-def promotable(policy: Policy, outcome: Outcome) -> str:
-    """Return the channel that an accepted bundle goes to by itself, empty where a person must decide.
+def promotable(policy: Policy, outcome: Outcome) -> list[str]:
+    """Return the channels that an accepted bundle goes to by itself, in order; none where a person must decide.
 
     A bundle whose manifest was inferred is never promoted without approval (design, section 4), nor any
     while somebody has to vouch for it first.
     """
     if policy.approvals.attestations:
-        return ""
-    if outcome.judgement.verdict != "accepted" or outcome.submission.inferred or not policy.release.automatic:
-        return ""
-    return policy.release.channel
+        return []
+    if outcome.judgement.verdict != "accepted" or outcome.submission.inferred:
+        return []
+    return [one.name for one in policy.all_channels() if one.automatic]
 
 
 def release_options(rules: Rules, outcome: Outcome) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from typing import Any
 from acceptd.canary.evaluate import Basis, Done, People, basis, carry_out, evaluate
 from acceptd.canary.figures import Evaluation
 from acceptd.policy.canary import CanaryTable
+from acceptd.policy.channels import Rule
 from acceptd.record.entry import Entry
 from acceptd.record.log import Ledger
 from acceptd.release.advance import Release
@@ -96,12 +97,13 @@ class CanaryWorld(World):
         limits: CanaryTable = LIMITS,
         weigh: Callable[[Entry], Decided] = lambda _: Decided(""),
         between: Callable[[], object] = lambda: None,
+        rule: Callable[[str], Rule] = Rule,
     ) -> tuple[Evaluation, Done]:
         """Evaluate and act; ``between`` happens after the receipts were read."""
         compared = self.basis()
         found = evaluate(compared, paths, limits, "a" * 64)
         between()
-        people = People(lambda _: weigh, lambda _: lambda _: "")
+        people = People(lambda _: weigh, lambda _: lambda _: "", rule)
         return found, carry_out(self.state, self.ledger, self.keys, compared, found, people, self.terms)
 
     def current(self, channel: str) -> str:

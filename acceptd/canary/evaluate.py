@@ -18,6 +18,7 @@ from acceptd.canary.reading import read
 from acceptd.canary.tally import Expected, Tally
 from acceptd.errors import ReleaseError, UsageError
 from acceptd.policy.canary import CanaryTable
+from acceptd.policy.channels import Rule
 from acceptd.record.canonical import plain
 from acceptd.record.entry import Entry
 from acceptd.record.failpoint import failpoint
@@ -48,10 +49,11 @@ class Basis:
 
 @dataclass(frozen=True, slots=True)
 class People:
-    """What a channel's people have to say: whether a verdict may be promoted there, and who rejected it."""
+    """What people and the policy say of a channel: may a verdict be promoted, who rejected it, the rule."""
 
     decided: Callable[[str], Callable[[Entry], Decided]]
     rejected: Callable[[str], Callable[[Entry], str]]
+    rule: Callable[[str], Rule] = Rule
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +196,7 @@ class _Act:
             reason = f"canary evaluation, entry {self.record()}"
             return rollback_locked(
                 self.state, self.ledger, self.keys, row.model_id, row.channel, reason,
-                rejected=self.people.rejected(row.channel), terms=self.terms,
+                rejected=self.people.rejected(row.channel), by=self.evaluation.by, terms=self.terms,
             )  # fmt: skip
 
     def _take(self, row: Row, facts: ReleaseFacts, channel: str) -> Release:
@@ -209,5 +211,5 @@ class _Act:
             self.state, self.ledger, self.keys, model_id=row.model_id, channel=channel, digest=row.digest,
             manifest_json=dict(facts.manifest), verdict_seq=row.verdict_seq, options=facts.options,
             profiles=facts.profiles, reason=f"canary evaluation of {self.compared.canary.release_digest}",
-            decide=decided, terms=self.terms,
+            decide=decided, rule=self.people.rule(channel), by=self.evaluation.by, terms=self.terms,
         )  # fmt: skip

@@ -135,7 +135,7 @@ def _alone(paths: Paths) -> Iterator[tuple[Ledger, Terms]]:
     """Give the ledger where no daemon and no other command uses a key, and seal what was recorded at the end."""
     settings = load_settings(paths.state)
     rules = load_rules(policies_directory(settings), settings.policy)
-    terms = Terms(valid_seconds=rules.policy.release.channel_valid_seconds)
+    terms = Terms.of(rules.policy)
     descriptor = acquire(paths.lock)
     try:
         with keys_lock(paths.state, shared=False), Ledger.open(paths.state, create=False) as ledger:

@@ -40,6 +40,7 @@ from acceptd.record.keystore import history, own_history
 from acceptd.record.log import Ledger
 from acceptd.record.tables import SCHEMA_VERSION
 from acceptd.release import audit as release_audit
+from acceptd.release import rules_audit
 from acceptd.release.signers import Auditor
 from acceptd.report.escape import line
 from acceptd.report.targets import Targets
@@ -148,6 +149,7 @@ def _releases(
             found = release_audit.examine(state, ledger, keys, objects=objects, progress=told)
             desk = Desk(state, ledger, Policy(), load_reviewers(directory))
             contracts = Register(ledger, desk.reviewers).examine()
+            found += rules_audit.examine(ledger)
             beside = [*retention_audit.examine(state, ledger), *canary_audit.examine(ledger)]
             beside += advisories.examine(ledger, desk.reviewers)
             return [*found, *desk.examine(), *contracts, *beside]

@@ -13,11 +13,12 @@ from typing import Any, Final, Literal
 
 from rich.console import Console
 
-from acceptd.cli import check, common, reaccept, replay, status, tables, verify
+from acceptd.cli import check, common, reaccept, release_history, replay, status, tables, verify
 from acceptd.reaccept.result import Reaccepted
 from acceptd.reaccept.standing import Standing
 from acceptd.record.canonical import canonical, plain
 from acceptd.record.queue import Submission
+from acceptd.release.history import HistoryLine
 from acceptd.replay.again import Replayed
 from acceptd.report import html, junit, sarif, terminal
 from acceptd.report.document import for_team
@@ -103,6 +104,25 @@ def _reaccepted(report: Report) -> Reaccepted:
     return Reaccepted(standing, "rejected", text, (text,), (text,), (text,), heldout=True)
 
 
+def _released(report: Mapping[str, Any]) -> HistoryLine:
+    text = str(report["reason"])
+    return HistoryLine(
+        number=1,
+        kind="promote",
+        state="active",
+        bundle_digest="",
+        version=text,
+        reason=text,
+        at="",
+        verdict_seq=0,
+        intent_seq=0,
+        revoked=text,
+        profiles=(text,),
+        by=text,
+        decided=(text,),
+    )
+
+
 CHANNELS: Final = (
     Channel(
         "terminal: a verdict",
@@ -149,6 +169,12 @@ CHANNELS: Final = (
             "acceptd.cli.contract_show",
             "acceptd.cli.release_export",
         ),
+    ),
+    Channel(
+        "terminal: the history of a channel",
+        "lines",
+        lambda report: _screen(lambda out: release_history.print_history(out, [_released(report)])),
+        ("acceptd.cli.release_history",),
     ),
     Channel(
         "terminal: a replay",

@@ -20,6 +20,7 @@ from acceptd.policy.names import valid_model_id, valid_name
 from acceptd.record.keystore import own_history
 from acceptd.release.settle import Terms
 from acceptd.release.signers import Auditor, ReleaseKeys
+from acceptd.release.who import operator
 from acceptd.report.escape import line
 from acceptd.review.desk import Desk
 from acceptd.rules import load_rules
@@ -79,13 +80,14 @@ def evaluate_(
                 [*receipts, *(more or ())],
                 rules.policy.canary,
                 rules.policy_digest,
+                by=operator(),
                 told=lambda text: status.update(f"reading receipts: {line(text, 60)}"),
             )
         done = None
         if keys is not None:
             desk = Desk(paths.state, ledger, rules.policy, load_reviewers(directory))
-            terms = Terms(valid_seconds=rules.policy.release.channel_valid_seconds)
-            people = People(desk.decided, desk.rejected)
+            terms = Terms.of(rules.policy)
+            people = People(desk.decided, desk.rejected, rules.policy.channel)
             done = carry_out(paths.state, ledger, keys, compared, found, people, terms)
     if json_:
         typer.echo(json.dumps(_document(found, done), sort_keys=True))

@@ -15,7 +15,7 @@ from acceptd.cli.common import JsonOption, StateOption, chosen_state, console, r
 from acceptd.cli.sealing import sealing
 from acceptd.cli.tables import print_table
 from acceptd.config import load_settings, policies_directory, require_state
-from acceptd.errors import MalformedError, UsageError
+from acceptd.errors import ChannelClosedError, MalformedError, UsageError
 from acceptd.policy.load import load_reviewers
 from acceptd.policy.policy import Policy
 from acceptd.record.attest import Envelope
@@ -23,6 +23,7 @@ from acceptd.record.entry import Entry, utc_now
 from acceptd.record.queue import Queue
 from acceptd.release.settle import Terms
 from acceptd.release.signers import ReleaseKeys
+from acceptd.release.who import operator
 from acceptd.report.escape import line
 from acceptd.review import decision as decisions
 from acceptd.review import keys as own
@@ -39,7 +40,9 @@ KeyOption = Annotated[Path | None, typer.Option("--key", help="Your private key:
 OutputOption = Annotated[
     Path | None, typer.Option("--output", "-o", help="Without a key: write the bytes to sign here.")
 ]
-ChannelOption = Annotated[str, typer.Option("--channel", help="For which channel.")]
+ChannelOption = Annotated[
+    str | None, typer.Option("--channel", help="For which channel; without: the policy's `release.channel`.")
+]
 DaysOption = Annotated[int, typer.Option("--days", min=1, max=366, help="Days until it expires.")]
 
 
@@ -58,7 +61,7 @@ def _office(state: StateOption) -> Iterator[_Office]:
     policy = load_rules(directory, settings.policy).policy
     with sealing(paths.state) as ledger:
         desk = Desk(paths.state, ledger, policy, load_reviewers(directory))
-        yield _Office(desk, policy, Terms(valid_seconds=policy.release.channel_valid_seconds))
+        yield _Office(desk, policy, Terms.of(policy))
 
 
 @app.command("keygen")
@@ -79,7 +82,7 @@ def keygen(
 def list_(state: StateOption = None, json_: JsonOption = False) -> None:
     """Print the held bundles that wait for a person, and what is missing for each."""
     with _office(state) as office:
-        channel = office.policy.release.channel
+        main = office.policy.release.channel
         rows: list[dict[str, Any]] = [
             {
                 "submission": row.id,
@@ -87,6 +90,7 @@ def list_(state: StateOption = None, json_: JsonOption = False) -> None:
                 "bundle_digest": row.bundle_digest,
                 "holds": ", ".join(sorted(office.desk.case(entry).holds)),
                 "decisions": len(office.desk.given(entry)),
+                "channel": (channel := office.desk.waits_for(entry) or main),
                 "standing": office.desk.weigh(entry, channel).reason,
             }
             for row, entry in office.desk.undecided()
@@ -95,7 +99,10 @@ def list_(state: StateOption = None, json_: JsonOption = False) -> None:
         typer.echo(json.dumps(rows, sort_keys=True))
         return
     lines = [
-        (one["submission"], one["model"], str(one["bundle_digest"])[:12], one["holds"], one["standing"])
+        (
+            *(one["submission"], one["model"], str(one["bundle_digest"])[:12], one["holds"]),
+            one["standing"] if one["channel"] == main else f"{one['channel']}: {one['standing']}",
+        )
         for one in rows
     ]
     columns = ("submission", "model", "digest", "holds", "standing")
@@ -162,7 +169,7 @@ def approve(
     reason: ReasonOption,
     key: KeyOption = None,
     output: OutputOption = None,
-    channel: ChannelOption = "production",
+    channel: ChannelOption = None,
     days: DaysOption = 30,
     state: StateOption = None,
 ) -> None:
@@ -176,7 +183,7 @@ def reject(
     reason: ReasonOption,
     key: KeyOption = None,
     output: OutputOption = None,
-    channel: ChannelOption = "production",
+    channel: ChannelOption = None,
     days: DaysOption = 366,
     state: StateOption = None,
 ) -> None:
@@ -191,7 +198,7 @@ def waive(
     codes: Annotated[list[str], typer.Option("--code", help="A finding code to waive (repeatable).")],
     key: KeyOption = None,
     output: OutputOption = None,
-    channel: ChannelOption = "production",
+    channel: ChannelOption = None,
     days: DaysOption = 90,
     state: StateOption = None,
 ) -> None:
@@ -208,7 +215,7 @@ def attest(
     ],
     key: KeyOption = None,
     output: OutputOption = None,
-    channel: ChannelOption = "production",
+    channel: ChannelOption = None,
     days: DaysOption = 366,
     state: StateOption = None,
 ) -> None:
@@ -222,7 +229,7 @@ def break_glass(
     reason: ReasonOption,
     key: KeyOption = None,
     output: OutputOption = None,
-    channel: ChannelOption = "production",
+    channel: ChannelOption = None,
     days: DaysOption = 1,
     state: StateOption = None,
 ) -> None:
@@ -262,7 +269,7 @@ def _decide(
     reason: str,
     key: Path | None,
     output: Path | None,
-    channel: str,
+    channel: str | None,
     days: int,
     state: Path | None,
     *,
@@ -277,7 +284,7 @@ def _decide(
             entry,
             office.desk.ledger.origin,
             word,
-            channel=channel,
+            channel=office.policy.channel(channel or office.policy.release.channel).name,
             reason=reason,
             expires_at=expiry(days),
             codes=codes,
@@ -301,27 +308,31 @@ def _enter(office: _Office, envelope: Envelope) -> None:
     out.print(f"standing: {line(weighed.reason)}")
     if said.decision == "reject" or not weighed.allowed:
         return
-    if not office.policy.release.automatic and not weighed.broken_glass:
+    if not office.policy.channel(said.channel).automatic and not weighed.broken_glass:
         out.print(f"promote it: acceptd review promote {said.submission} --channel {said.channel}")
         return
-    _promote(office, said.submission, said.channel, f"{weighed.reason}: {said.reason}"[:500])
+    try:
+        _promote(office, said.submission, said.channel, f"{weighed.reason}: {said.reason}"[:500])
+    except ChannelClosedError as error:  # the decision is on record all the same
+        out.print(line(f"not promoted: {error}", 800), markup=False, soft_wrap=True)
 
 
 @app.command("promote")
 def promote(
     submission: SubmissionArgument,
-    channel: ChannelOption = "production",
+    channel: ChannelOption = None,
     reason: Annotated[str, typer.Option("--reason")] = "decided by people",
     state: StateOption = None,
 ) -> None:
     """Promote a bundle that people have decided about."""
     with _office(state) as office:
-        _promote(office, str(_verdict(office.desk, submission).submission), channel, reason)
+        name = office.policy.channel(channel or office.policy.release.channel).name
+        _promote(office, str(_verdict(office.desk, submission).submission), name, reason)
 
 
 def _promote(office: _Office, submission: str, channel: str, reason: str) -> None:
     keys = ReleaseKeys.load(office.desk.state, office.desk.ledger)
-    made = office.desk.carry_out(submission, keys, channel, reason, office.terms)
+    made = office.desk.carry_out(submission, keys, channel, reason, office.terms, operator())
     console().print(f"{made.model_id} {channel} is now {made.number} ({made.bundle_digest[:12]})")
 
 

@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from acceptd.cli.common import JsonOption, StateOption, chosen_state, console
+from acceptd.cli.release_words import held_json, held_line
 from acceptd.config import require_state
 from acceptd.daemon_lock import holder
 from acceptd.export import tally
@@ -21,6 +22,8 @@ from acceptd.record import leases
 from acceptd.record.log import Ledger
 from acceptd.record.queue import Queue, Submission
 from acceptd.record.tables import FINAL_STATES
+from acceptd.release.book import read_book
+from acceptd.report import promoted
 from acceptd.report.escape import line
 from acceptd.retention.usage import disk_use, gib
 from acceptd.work import snapshot
@@ -41,6 +44,7 @@ def status(
         counts = queue.counts()
         rows = queue.find(team=team, limit=limit)
         given_up = leases.newest(ledger, limit if json_ else GIVEN_UP_SHOWN)
+        frozen = read_book(ledger).holds.all_frozen()
     pid = holder(paths.lock)
     daemon = f"running (pid {pid})" if pid else "not running"
     work = snapshot.read(paths.state, pid) if pid else None
@@ -61,6 +65,8 @@ def status(
                 "model": row.model,
                 "bundle_digest": row.bundle_digest,
                 "release": row.data.get("release"),
+                "releases": row.data.get("releases"),
+                "promotion_trouble": row.data.get("promotion_trouble"),
                 "received_at": row.received_at,
             }
             for row in rows
@@ -73,6 +79,7 @@ def status(
             "work": work,
             "given_up": given_up,
             "follow": follow,
+            "frozen": [held_json(one) for one in frozen],
         }
         typer.echo(json.dumps(document, sort_keys=True))
         return
@@ -86,6 +93,8 @@ def status(
         _print_work(out, work)
     for text in tally.lines(follow):
         out.print(text, markup=False)
+    for one in frozen:
+        out.print(f"frozen {line(held_line(one), 300)}", markup=False)
     if given_up:
         _print_given_up(out, given_up)
     out.print(submissions(rows) if rows else "nothing was submitted yet")
@@ -97,8 +106,7 @@ def submissions(rows: Sequence[Submission]) -> Table:
     for column in ("submission", "team", "drop", "state", "verdict", "release"):
         table.add_column(column, no_wrap=column != "drop", overflow="fold")
     for row in rows:
-        release = row.data.get("release") or {}
-        number = f"{release['channel']} {release['number']}" if release else ""
+        number = promoted.places(row.data) or ("not promoted" if promoted.troubles(row.data) else "")
         cells = (row.id, row.team, row.name, row.state, row.data.get("verdict") or "", number)
         table.add_row(*(Text(line(cell, 200)) for cell in cells))
     return table

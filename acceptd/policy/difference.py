@@ -107,6 +107,8 @@ def _tendency(key: str, one: Any, other: Any) -> str:
         return "stricter" if (other is True and one is False) or isinstance(other, list) else "laxer"
     if key in _EMPTY_IS_ANY and not (one and other):
         return "stricter" if other else "laxer"
+    if key.startswith("channels."):
+        return _of_channel(key, one, other)
     sign = 1 if key in _MORE_IS_STRICTER or _least(key) else -1 if _within(key, _LESS_IS_STRICTER) else 0
     if key.startswith(_RANGES):
         # A profile that says nothing takes what holds for all, which may be more or less.
@@ -122,6 +124,14 @@ def _tendency(key: str, one: Any, other: Any) -> str:
     if one is None or other is None:
         return "stricter" if one is None else "laxer"  # none: not bounded
     return "stricter" if (other > one) == (sign > 0) else "laxer"
+
+
+def _of_channel(key: str, one: Any, other: Any) -> str:
+    """Return the tendency of a channel's key; one that only one of two policies has was not laxer before."""
+    more = key.endswith((".approvals", ".after.seconds"))
+    if not (more or key.endswith((".automatic", ".valid_seconds"))) or (None in {one, other} and not more):
+        return "other"
+    return "stricter" if ((other or 0) > (one or 0)) == more else "laxer"
 
 
 def _least(key: str) -> bool:

@@ -6,8 +6,13 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
+from acceptd.errors import UsageError
+from acceptd.policy import channels as channel_tables
 from acceptd.policy.advisories import AdvisoriesTable as AdvisoriesTable
 from acceptd.policy.canary import CanaryTable as CanaryTable
+from acceptd.policy.channels import ChannelTable as ChannelTable
+from acceptd.policy.channels import ReleaseTable as ReleaseTable
+from acceptd.policy.channels import Rule
 from acceptd.policy.export import ExportField
 from acceptd.policy.golden import AcceptedOrigins
 from acceptd.policy.licenses import valid_entry
@@ -190,14 +195,6 @@ class ApprovalsTable(Table):
     """Whether one reviewer alone may promote a held bundle, loudly."""
 
 
-class ReleaseTable(Table):
-    """Promotion."""
-
-    automatic: bool = True
-    channel: Name = "production"
-    channel_valid_seconds: Annotated[int, Field(ge=60, le=31_536_000)] = 86_400
-
-
 class Policy(Table):
     """A whole policy file."""
 
@@ -232,6 +229,8 @@ class Policy(Table):
     approvals: ApprovalsTable = ApprovalsTable()
     release: ReleaseTable = ReleaseTable()
     canary: CanaryTable = CanaryTable()
+    channels: Annotated[dict[Name, ChannelTable], Field(max_length=16)] = dict(channel_tables.CHANNELS)
+    """By name, the main one (``release.channel``) among them or not; a policy that names some has no others."""
     evidence: EvidenceTable = EvidenceTable()
     severity: Annotated[dict[str, Severity], Field(max_length=512)] = {}
     """Severity by finding code, over the code's own default."""
@@ -259,6 +258,27 @@ class Policy(Table):
                 key = "optional_profiles" if index >= len(self.profiles) else "profiles"
                 raise ValueError(f"{key}: {name} stands twice")
         return self
+
+    @model_validator(mode="after")
+    def _reachable(self) -> Self:
+        if said := channel_tables.trouble(self.release, self.channels):
+            raise ValueError(said)
+        return self
+
+    def channel(self, name: str) -> Rule:
+        """Return the rules of a channel; raise UsageError, with the known names, where it is none."""
+        found = channel_tables.rule(name, self.release, self.channels)
+        if found is None:
+            names = ", ".join(sorted(channel_tables.known(self.release, self.channels)))
+            raise UsageError(
+                f"the policy {self.name} has no channel {name!r:.80}; it has {names}",
+                remedy="correct the name, or put [channels.<name>] into the policy",
+            )
+        return found
+
+    def all_channels(self) -> list[Rule]:
+        """Return the rules of all channels, each before those that wait for it."""
+        return channel_tables.ordered(self.release, self.channels)
 
     def under(self, profile: str) -> Policy:
         """Return the policy as it holds for one of its profiles."""

@@ -6,10 +6,14 @@ Entry types and what their bodies must hold (more keys are welcome; unknown type
 ``log``         first entry, written at creation: ``origin``, the log's own name
 ``verdict``     with a submission: ``verdict``, ``judged_at``, ``reason``, ``findings``; usually ``team``,
                 ``model``, ``bundle_digest``, ``policy_digest``, ``statement`` (DSSE envelope)
-``intent``      ``model``, ``channel``, ``number``, ``digest``; usually ``kind``, ``reason``, ``verdict_seq``
+``intent``      ``model``, ``channel``, ``number``, ``digest``; usually ``kind``, ``reason``, ``verdict_seq``,
+                ``by``; ``rule`` and ``glass`` where the channel asks for something
 ``activated``   ``model``, ``channel``, ``number``
 ``abandoned``   ``model``, ``channel``, ``number``
 ``revoked``     ``digest``, ``reason``
+``frozen``, ``unfrozen``  ``channel``, ``reason``; ``model`` where it is about one; usually ``by``: nothing is
+                promoted there meanwhile
+``pinned``, ``unpinned``  ``model``, ``channel``, ``digest``, ``reason``; usually ``by``: that bundle stays
 ``heldout``     with a submission: ``model``, ``contract_version``, ``number``, ``contract_digest``: one evaluation
                 of held-out vectors was spent. Nothing of what came of it
 ``key-rotated`` ``role``, ``old``, ``new``, ``public``, ``number``, ``reason``, ``compromised_from``, ``envelope``
@@ -284,6 +288,8 @@ def check_body(kind: str, submission: str | None, body: Mapping[str, Any]) -> No
                 raise ValueError("`number` is a whole number from 1")
         elif kind == "removed":
             _check_removed(body)
+        elif kind in {"frozen", "unfrozen", "pinned", "unpinned"}:
+            _check_hold(kind, body)
         elif kind == "revoked":
             valid_sha256(_text(body, "digest"))
             _text(body, "reason")
@@ -326,6 +332,17 @@ def _check_canary(body: Mapping[str, Any]) -> None:
         valid_name(_text(side, "channel"))
         valid_sha256(_text(side, "digest"))
         valid_sha256(_text(side, "release_digest"))
+
+
+def _check_hold(kind: str, body: Mapping[str, Any]) -> None:
+    valid_name(_text(body, "channel"))
+    if not 1 <= len(_text(body, "reason").strip()) <= len(body["reason"]) <= 2000:
+        raise ValueError("`reason` is text of at most 2000 characters")
+    pin = kind.endswith("pinned")
+    if pin or body.get("model") is not None:
+        valid_model_id(_text(body, "model"))
+    if pin:
+        valid_sha256(_text(body, "digest"))
 
 
 def _check_removed(body: Mapping[str, Any]) -> None:

@@ -20,8 +20,8 @@ _AUDIT: Final = "the queue was changed since; run `acceptd ledger verify`, and s
 
 def accepted_by(
     ledger: Ledger, keys: ReleaseKeys, order: Order, decide: Callable[[Entry], Decided] | None
-) -> tuple[int, ...]:
-    """Return the decisions that the promotion rests on.
+) -> Decided:
+    """Return what people decided about it: the entries that the promotion rests on.
 
     Raises ReleaseError unless the ledger entry accepted exactly this digest, manifest and model, signed, or
     people decided so about it.
@@ -58,7 +58,7 @@ def accepted_by(
         digests = [document_digest(form) for form in given]
         if body.get(f"{what}_digest", digests[0]) not in digests:
             raise ReleaseError(f"{order.digest} was judged with other {what}", remedy=_AUDIT)
-    return decided.by
+    return decided
 
 
 def _signed(entry: Entry, keys: ReleaseKeys, log: str) -> dict[str, Any]:

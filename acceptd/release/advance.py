@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,13 +42,18 @@ def advance(
     order: Order,
     files: tuple[trust.File, ...],
     terms: Terms,
+    allowed: Callable[[str], None] = lambda _now: None,
 ) -> Release:
-    """Take a number and walk all steps. Under both locks, the channel settled and the order allowed."""
+    """Take a number and walk all steps. Under both locks, and the channel settled.
+
+    ``allowed`` is asked with the ledger's time when nobody else can append; it raises where the order has to wait.
+    """
     point = f"release.{order.kind}"
     keys.answering()
     prior = read_book(ledger).current(order.model_id, order.channel)
     failpoint(f"{point}.stored")
     with ledger.transaction() as change:
+        allowed(change.now())
         number = max(
             change.next_release_number(order.model_id, order.channel),
             # A ledger restored from a backup has forgotten numbers that directories still bear.
@@ -65,6 +71,8 @@ def advance(
             "prior": prior.number if prior else None,
             "reason": order.reason,
         }
+        said = {"by": order.by, "rule": order.rule.body(), "glass": order.glass}
+        body |= {key: value for key, value in said.items() if value}
         change.append("intent", body)
     failpoint(f"{point}.intended")
     row = read_book(ledger).pending(order.model_id, order.channel)[-1]

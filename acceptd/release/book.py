@@ -12,10 +12,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
+from acceptd.policy.channels import NO_RULE, Rule
 from acceptd.record.entry import Entry
 from acceptd.record.log import Ledger
+from acceptd.release import holds
 
-KINDS: Final = ("intent", "activated", "abandoned", "revoked")
+KINDS: Final = ("intent", "activated", "abandoned", "revoked", *holds.KINDS)
 State = Literal["intent", "active", "superseded", "abandoned"]
 
 
@@ -38,6 +40,12 @@ class Row:
     activated_at: str = ""
     activated_seq: int = -1
     """Entry that made it current; -1 until then."""
+    by: str = ""
+    """Who had it done; empty in entries that do not say."""
+    rule: Rule = NO_RULE
+    """What its channel asked then: approvals, and time in another channel."""
+    glass: bool = False
+    """Whether somebody broke the glass for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +57,7 @@ class RevokedEntry:
     at: str
     seq: int
     rollback: bool
+    by: str = ""
 
 
 @dataclass(slots=True)
@@ -58,6 +67,7 @@ class Book:
     size: int = 0
     channels: dict[tuple[str, str], dict[int, Row]] = field(default_factory=dict)
     revoked: dict[str, RevokedEntry] = field(default_factory=dict)
+    holds: holds.Holds = field(default_factory=holds.Holds)
 
     def rows(self, model_id: str, channel: str) -> list[Row]:
         """Return a channel's rows by rising number."""
@@ -86,6 +96,8 @@ class Book:
         body = entry.body
         if entry.type == "revoked":
             self._revoke(entry, body)
+        elif entry.type in holds.KINDS:
+            self.holds.add(entry)
         elif entry.type in KINDS:
             rows = self.channels.setdefault((body["model"], body["channel"]), {})
             number = body["number"]
@@ -114,7 +126,7 @@ class Book:
         rollback = body.get("rollback") is True or (known is not None and known.rollback)
         if known is None:
             self.revoked[body["digest"]] = RevokedEntry(
-                body["digest"], body["reason"], entry.at, entry.seq, rollback
+                body["digest"], body["reason"], entry.at, entry.seq, rollback, str(body.get("by") or "")
             )
         else:
             self.revoked[body["digest"]] = replace(known, rollback=rollback)
@@ -131,6 +143,9 @@ def _row(entry: Entry, body: dict[str, Any]) -> Row:
         verdict_seq=int(body.get("verdict_seq", 0)),
         intent_seq=entry.seq,
         intent_at=entry.at,
+        by=str(body.get("by") or ""),
+        rule=Rule.recorded(body["channel"], body.get("rule")),
+        glass=body.get("glass") is True,
     )
 
 
@@ -144,7 +159,7 @@ def read_book(ledger: Ledger) -> Book:
         book = _books.setdefault(ledger, Book())
         size = ledger.tree().size
         if book.size == 0:
-            for entry in _first(ledger, size):
+            for entry in entries_of(ledger, size):
                 book.add(entry)
         elif size > book.size:
             for entry in ledger.entries(after=book.size - 1, before=size):
@@ -153,7 +168,7 @@ def read_book(ledger: Ledger) -> Book:
         return book
 
 
-def _first(ledger: Ledger, size: int) -> Iterable[Entry]:
-    """Return all entries about releases, in order; by type, because most entries of a log are verdicts."""
+def entries_of(ledger: Ledger, size: int) -> Iterable[Entry]:
+    """Return all entries about releases below ``size``, in order; by type: most entries of a log are verdicts."""
     found = [entry for kind in KINDS for entry in ledger.entries(before=size, kind=kind)]
     return sorted(found, key=lambda entry: entry.seq)

@@ -151,6 +151,7 @@ def refresh(
     keys: ReleaseKeys,
     *,
     valid_seconds: int = VALID_SECONDS,
+    life: Callable[[str], int] | None = None,
     clock: Clock = time.time,
     force: bool = False,
 ) -> Refreshed:
@@ -158,14 +159,15 @@ def refresh(
 
     For the daemon, every few minutes. What is signed follows from the ledger and the release on disk, never
     from the old ``channel.json``: a replayed one is not given a new date. A channel whose release does
-    not verify is reported and left to expire.
+    not verify is reported and left to expire. ``life`` gives a channel's seconds, instead of ``valid_seconds``.
     """
     renewed: list[tuple[str, str]] = []
     problems: list[str] = []
     for model_id, channel in sorted(read_book(ledger).channels):
         with revocation_lock(state, shared=True), model_lock(state, model_id):
             try:
-                if _renew(state, read_book(ledger), keys, (model_id, channel), valid_seconds, clock, force=force):
+                seconds = life(channel) if life is not None else valid_seconds
+                if _renew(state, read_book(ledger), keys, (model_id, channel), seconds, clock, force=force):
                     renewed.append((model_id, channel))
             except (ReleaseError, SigningError, OSError) as error:
                 problems.append(f"{model_id} {channel}: {error}")

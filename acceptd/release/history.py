@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from acceptd.errors import LoaderError, ReleaseError
+from acceptd.errors import LedgerError, LoaderError, ReleaseError
 from acceptd.record.log import Ledger
 from acceptd.release import channel as channels
 from acceptd.release import held
@@ -30,17 +31,22 @@ class CurrentRelease:
     problem: str
     profiles: tuple[str, ...] = ()
     """The profiles that it holds for; none where ``release.json`` does not verify."""
+    frozen: str = ""
+    """Why nothing is promoted to its channel now; empty where something may be."""
+    pinned: str = ""
+    """Why it stays current; empty where it is not pinned."""
 
 
 @dataclass(frozen=True, slots=True)
 class HistoryLine:
-    """One line of ``release history``, newest first."""
+    """One line of ``release history``, newest first: a release, or something that people held or let go."""
 
-    number: int
+    number: int | None
+    """None where it is no release."""
     kind: str
-    """``promote`` or ``rollback``."""
+    """``promote``, ``rollback``, ``rekey``; ``frozen``, ``unfrozen``, ``pinned``, ``unpinned``."""
     state: str
-    """``active``, ``superseded``, ``abandoned`` (the number is burnt) or ``intent`` (under way)."""
+    """``active``, ``superseded``, ``abandoned`` (the number is burnt), ``intent`` (under way); else empty."""
     bundle_digest: str
     version: str
     reason: str
@@ -50,6 +56,12 @@ class HistoryLine:
     revoked: str
     """Why its bundle was revoked; empty where it was not."""
     profiles: tuple[str, ...] = ()
+    by: str = ""
+    """Who had it done (:mod:`acceptd.release.who`); empty in entries that do not say."""
+    decided: tuple[str, ...] = ()
+    """What people signed about it, as ``approve ada``; none where the verdict alone accepted it."""
+    glass: bool = False
+    """Whether somebody broke the glass for it."""
 
 
 def current_releases(
@@ -63,7 +75,7 @@ def current_releases(
         if row is None:
             continue
         facts = channels.read(state, keys, model_id, channel)
-        version, profiles = _read(state, keys, row)
+        version, profiles, _ = _read(state, keys, row)
         problem = ""
         if row.digest in book.revoked:
             problem = f"revoked: {book.revoked[row.digest].reason}"
@@ -79,20 +91,26 @@ def current_releases(
         line = CurrentRelease(
             model_id, channel, row.number, row.digest, version or "", row.activated_at, expires_at, problem,
             profiles,
+            frozen="; ".join(one.reason for one in book.holds.frozen(model_id, channel)),
+            pinned=pin.reason if (pin := book.holds.exactly("pinned", model_id, channel, row.digest)) else "",
         )  # fmt: skip
         found.append(line)
     return found
 
 
 def history(state: Path, ledger: Ledger, keys: ReleaseKeys, model_id: str, channel: str) -> list[HistoryLine]:
-    """Return every number that one channel ever took, newest first; raise ReleaseError where there is none."""
+    """Return every number that one channel ever took, and every hold on it, newest first.
+
+    Raises ReleaseError where there is nothing.
+    """
     model_id, channel = checked(model_id, channel)
     book = read_book(ledger)
     rows = book.rows(model_id, channel)
-    if not rows:
+    holds = [one for one in book.holds.entries if one.concerns(model_id, channel)]
+    if not rows and not holds:
         raise ReleaseError(f"{model_id} has no release on {channel}")
     read = {row.number: _read(state, keys, row) for row in rows}
-    return [
+    lines = [
         HistoryLine(
             number=row.number,
             kind=row.kind,
@@ -105,19 +123,50 @@ def history(state: Path, ledger: Ledger, keys: ReleaseKeys, model_id: str, chann
             verdict_seq=row.verdict_seq,
             intent_seq=row.intent_seq,
             revoked=book.revoked[row.digest].reason if row.digest in book.revoked else "",
+            by=row.by,
+            decided=_people(ledger, read[row.number][2]),
+            glass=row.glass,
         )
-        for row in reversed(rows)
+        for row in rows
     ]
+    lines += [
+        HistoryLine(
+            number=None,
+            kind=one.kind,
+            state="",
+            bundle_digest=one.digest,
+            version="",
+            reason=one.reason if one.model_id else f"all models: {one.reason}",
+            at=one.at,
+            verdict_seq=-1,
+            intent_seq=one.seq,
+            revoked="",
+            by=one.by,
+        )
+        for one in holds
+    ]
+    return sorted(lines, key=lambda one: one.intent_seq, reverse=True)
 
 
-def _read(state: Path, keys: ReleaseKeys, row: Row) -> tuple[str | None, tuple[str, ...]]:
-    """Return bundle version and profiles of a release; None and none where ``release.json`` does not verify."""
+def _people(ledger: Ledger, decisions: tuple[int, ...]) -> tuple[str, ...]:
+    """Return what the entries of decisions say, as ``approve ada``."""
+    found = []
+    for seq in decisions:
+        with suppress(LedgerError):
+            body = ledger.entry(seq).body
+            found.append(f"{body.get('decision')} {body.get('reviewer')}"[:160])
+    return tuple(dict.fromkeys(found))
+
+
+def _read(state: Path, keys: ReleaseKeys, row: Row) -> tuple[str | None, tuple[str, ...], tuple[int, ...]]:
+    """Return bundle version, profiles and decisions of a release; None and none where it does not verify."""
     if not row.release_digest:
-        return None, ()
+        return None, (), ()
     try:
         facts, _ = channels.read_release(state, keys, row, row.release_digest)
         profiles = held.names(facts)
     except (LoaderError, OSError):
-        return None, ()
+        return None, (), ()
     bundle = facts.manifest.get("bundle")
-    return (str(bundle.get("version", "")) if isinstance(bundle, dict) else ""), profiles
+    version = str(bundle.get("version", "")) if isinstance(bundle, dict) else ""
+    return version, profiles, tuple(facts.document.get("decisions", ()))

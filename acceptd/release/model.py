@@ -131,6 +131,8 @@ class Decided(NamedTuple):
 
     refusal: str
     by: tuple[int, ...] = ()
+    glass: bool = False
+    """Whether somebody broke the glass: that spares the bundle its time in another channel."""
 
 
 class ReleaseDocument(Table):

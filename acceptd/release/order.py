@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from acceptd.errors import ReleaseError
+from acceptd.policy.channels import NO_RULE, Rule
 from acceptd.policy.troubles import Trouble, first
 from acceptd.release.book import Row
 from acceptd.release.heads import kept_runtimes
@@ -30,9 +31,15 @@ class Order:
     decisions: tuple[int, ...] = ()
     runtimes: tuple[AcceptedRuntime, ...] = ()
     """Of an older release; empty: as the verdict's evidence says."""
+    by: str = ""
+    """Who has it done: :func:`acceptd.release.who.operator`, or the daemon."""
+    rule: Rule = NO_RULE
+    """What the channel asks for."""
+    glass: bool = False
+    """Whether somebody broke the glass."""
 
 
-def again(row: Row, kind: Kind, before: ReleaseFacts, reason: str) -> Order:
+def again(row: Row, kind: Kind, before: ReleaseFacts, reason: str, by: str) -> Order:
     """Return the order for a bundle that was a release already: ``before`` is its verified ``release.json``."""
     profiles = released_profiles(before.profiles)
     return Order(
@@ -47,6 +54,7 @@ def again(row: Row, kind: Kind, before: ReleaseFacts, reason: str) -> Order:
         reason,
         tuple(before.document.get("decisions", ())),
         tuple(kept_runtimes(before.document.get("runtimes", ()), profiles)),
+        by,
     )
 
 

@@ -46,6 +46,7 @@ def revoke(
     digest: str,
     reason: str,
     rollback: bool = False,
+    by: str = "",
     terms: Terms = _DEFAULT,
 ) -> Revocation:
     """Revoke a bundle digest, also one that is not (or not yet) in the store.
@@ -66,7 +67,8 @@ def revoke(
     with revocation_lock(state, shared=False):
         known = read_book(ledger).revoked.get(digest)
         if known is None or (rollback and not known.rollback):
-            ledger.append("revoked", {"digest": digest, "reason": reason, "rollback": rollback})
+            body = {"digest": digest, "reason": reason, "rollback": rollback}
+            ledger.append("revoked", body | ({"by": by} if by else {}))
         failpoint("release.revoke.recorded")
         return carry_out(state, ledger, keys, digest, terms)
 
@@ -141,7 +143,8 @@ def _move_on(
     entry = book.revoked.get(row.digest) if row else None
     if entry is None or not entry.rollback or book.fallback(*place) is None:
         return None
-    return rollback_locked(state, ledger, keys, *place, f"revoked: {entry.reason}"[:2000], terms=terms)
+    reason = f"revoked: {entry.reason}"[:2000]
+    return rollback_locked(state, ledger, keys, *place, reason, by=entry.by, terms=terms)
 
 
 def _announce(
@@ -158,5 +161,5 @@ def _announce(
         channels.verified_release(state, keys, row, row.release_digest)
         channels.write(
             state, keys, row, row.release_digest,
-            least_revocations=number, valid_seconds=terms.valid_seconds, clock=terms.clock,
+            least_revocations=number, valid_seconds=terms.life(row.channel), clock=terms.clock,
         )  # fmt: skip

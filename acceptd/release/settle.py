@@ -11,12 +11,13 @@ import contextlib
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from acceptd.errors import LoaderError
 from acceptd.intake.files import remove_temporaries, remove_tree, swap_symlink
+from acceptd.policy.policy import Policy
 from acceptd.record.failpoint import failpoint
 from acceptd.record.log import Ledger
 from acceptd.release import channel as channels
@@ -33,6 +34,18 @@ class Terms:
 
     valid_seconds: int = channels.VALID_SECONDS
     clock: channels.Clock = time.time
+    lives: Mapping[str, int] = field(default_factory=dict)
+    """Seconds by channel, where one has a life of its own."""
+
+    @classmethod
+    def of(cls, policy: Policy) -> Terms:
+        """Return the terms of a policy; a channel that it does not know lives as long as it says for all."""
+        lives = {one.name: one.valid_seconds for one in policy.all_channels()}
+        return cls(valid_seconds=policy.release.channel_valid_seconds, lives=lives)
+
+    def life(self, channel: str) -> int:
+        """Return for how many seconds a ``channel.json`` of this channel is valid."""
+        return self.lives.get(channel, self.valid_seconds)
 
 
 def finish(
@@ -56,7 +69,7 @@ def finish(
     least = channels.read_revocations(state, keys).number
     channels.write(
         state, keys, row, release_digest,
-        least_revocations=least, valid_seconds=terms.valid_seconds, clock=terms.clock,
+        least_revocations=least, valid_seconds=terms.life(row.channel), clock=terms.clock,
     )  # fmt: skip
     failpoint(f"{point}.announced")
     body = {
@@ -152,7 +165,7 @@ def _mend(state: Path, keys: ReleaseKeys, book: Book, row: Row, terms: Terms) ->
         least = max(channels.read_revocations(state, keys).number, 1 if book.revoked else 0)
         channels.write(
             state, keys, row, row.release_digest,
-            least_revocations=least, valid_seconds=terms.valid_seconds, clock=terms.clock,
+            least_revocations=least, valid_seconds=terms.life(row.channel), clock=terms.clock,
         )  # fmt: skip
         done.append(f"{words}: channel.json was put right")
     return done

@@ -19,7 +19,7 @@ JUDGED: Final = (
     "vectors.require_origin", "operators", "opsets", "parity", "contracts", "export", "licenses",
     "release.automatic", "release.channel_valid_seconds", "severity", "evidence", "performance.least_samples",
     "performance.busy_pressure", "performance.busy_steal", "placement.cpu_operators", "reference.required",
-    "advisories", "reference.default", "reference.probabilities", "reference.logits", "approvals",
+    "advisories", "reference.default", "reference.probabilities", "reference.logits", "approvals", "channels",
 )  # fmt: skip
 """Keys, or tables, that only the judge reads. What is not here decides what is run."""
 

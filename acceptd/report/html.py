@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from acceptd.report import heldout
+from acceptd.report import heldout, promoted
 from acceptd.report.chart import memory_chart
 from acceptd.report.difference import independent_section, release_section
 from acceptd.report.escape import markup, milliseconds, shape, size
@@ -182,14 +182,14 @@ def _walls(report: Mapping[str, Any]) -> str:
 
 
 def _identity(report: Mapping[str, Any]) -> str:
-    release = report.get("release") or {}
     rows = [
         ("Bundle digest", report.get("bundle_digest")),
         ("Policy", f"{report.get('policy', '')} {report['policy_digest']}".strip()),
         ("Contract digest", report.get("contract_digest")),
         ("Profile", report.get("profile")),
         ("Runtime identity", report.get("runtime_identity")),
-        ("Release", " ".join(f"{key} {value}" for key, value in release.items())),
+        ("Release", promoted.places(report)),
+        *(("Not promoted", text) for text in promoted.troubles(report)),
         ("Inferred", ", ".join(report.get("inferred", []))),
         ("Ledger", report.get("ledger")),
         ("Team", report.get("team")),

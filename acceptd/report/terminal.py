@@ -10,7 +10,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from acceptd.report import heldout
+from acceptd.report import heldout, promoted
 from acceptd.report.difference import heading, terminal_lines
 from acceptd.report.escape import line, milliseconds, size
 from acceptd.report.golden import terminal_rows as golden_rows
@@ -142,10 +142,8 @@ def _facts(report: Mapping[str, Any], unicode: bool, every: bool) -> Table:
     if report.get("difference"):
         rows.append(("compared", heading(report["difference"]).removeprefix("Not compared: ")))
     rows += terminal_rows(report.get("declared"), every=every)
-    release = report.get("release")
-    if release:
-        where = f"{release.get('channel', '')} {release.get('number', '')}".strip()
-        rows.append(("release", where or "promoted"))
+    rows.append(("release", promoted.places(report)))
+    rows += [("not promoted", text) for text in promoted.troubles(report)]
     if report.get("submission"):
         rows.append(("submission", report["submission"]))
         if every and report["verdict"] == "held":

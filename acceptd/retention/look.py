@@ -126,6 +126,9 @@ class Look:
             thing = replace(thing, model=model, team=model.partition("/")[0])
         if user := self._in_flight(digest):
             return replace(thing, keeps=f"submission {user} is being worked on")
+        for pin in self._book.holds.all_pinned():
+            if pin.digest == digest:
+                return replace(thing, keeps=f"pinned on {pin.model_id} {pin.channel} (entry {pin.seq})")
         for (model, channel), row in rows:
             if why := _needed(self._book, model, channel, row):
                 return replace(thing, keeps=f"{why} of {model} {channel}")

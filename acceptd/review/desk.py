@@ -11,6 +11,7 @@ from pathlib import Path
 
 from acceptd.errors import ConfigError, DuplicateEntryError, LedgerError, LoaderError, ReleaseError, UsageError
 from acceptd.evidence import Sealed
+from acceptd.policy import channels
 from acceptd.policy.load import load_reviewers
 from acceptd.policy.policy import Policy
 from acceptd.policy.reviewers import Reviewers
@@ -31,7 +32,7 @@ from acceptd.release.signers import ReleaseKeys
 from acceptd.release.store import digests, put, verify
 from acceptd.review import decision as decisions
 from acceptd.review.decision import Decision
-from acceptd.review.standing import Case, Given, Standing, standing
+from acceptd.review.standing import Case, Given, Standing, approvers, standing
 from acceptd.rules import Rules
 
 
@@ -139,7 +140,9 @@ class Desk:
         given, rules = [*self.given(entry), *self._rejections(entry)], self.policy.approvals
         # Waivers speak of what holds: a promotion of an accepted bundle need not open every one on record.
         waivers = self.waivers(entry) if case.verdict == "held" else []
-        return standing(case, given, waivers, rules, channel, now or utc_now())
+        rule = channels.rule(channel, self.policy.release, self.policy.channels)
+        least = rule.approvals if rule is not None else 0
+        return standing(case, given, waivers, rules, channel, now or utc_now(), least)
 
     def decided(self, channel: str) -> _Decide:
         """Return what a promotion to ``channel`` asks about the verdict that it rests on."""
@@ -150,17 +153,36 @@ class Desk:
 
         Those are held ones whose bytes are still kept, and accepted ones that nobody has vouched for yet.
         """
-        channel = self.policy.release.channel
+        asked = any(rule.approvals for rule in self.policy.all_channels())
         for row in self.queue.find(states=sorted(FINAL_STATES)):  # quarantined: the daemon died after its verdict
             word = row.data.get("verdict")
             if word == "held" and self._kept(row).is_dir():
                 yield row, self.verdict(row.id)
-            elif word == "accepted" and not row.data.get("release"):
+            elif word == "accepted" and (asked or not row.data.get("release")):
                 entry = self.verdict(row.id)
-                if not self.weigh(entry, channel).allowed:
+                if self.waits_for(entry):
                     yield row, entry
 
-    def carry_out(self, submission: str, keys: ReleaseKeys, channel: str, reason: str, terms: Terms) -> Release:
+    def waits_for(self, entry: Entry) -> str:
+        """Return the first channel for which an accepted bundle lacks a person's word; empty where there is none.
+
+        A channel that has it already, or has a bundle that was judged later, does not wait any more.
+        """
+        book = read_book(self.ledger)
+        model, digest = str(entry.body.get("model")), entry.body.get("bundle_digest")
+        for rule in self.policy.all_channels():
+            if not (rule.approvals or rule.name == self.policy.release.channel):
+                continue
+            rows = [row for row in book.rows(model, rule.name) if row.activated_seq >= 0]
+            if any(row.digest == digest or row.verdict_seq > entry.seq for row in rows):
+                continue
+            if not self.weigh(entry, rule.name).allowed:
+                return rule.name
+        return ""
+
+    def carry_out(
+        self, submission: str, keys: ReleaseKeys, channel: str, reason: str, terms: Terms, by: str = ""
+    ) -> Release:
         """Promote a bundle that people have decided about; its kept bytes go to the store first.
 
         Raises ReleaseError where the decisions do not allow it, or its bytes are not kept any more.
@@ -185,6 +207,8 @@ class Desk:
                 profiles=row.data.get("profiles", ()),
                 reason=reason,
                 decide=self.decided(channel),
+                rule=self.policy.channel(channel),
+                by=by,
                 terms=terms,
             )
         with contextlib.suppress(OSError):
@@ -255,7 +279,7 @@ class Desk:
         return [*found, *self._against()]
 
     def _against(self) -> Iterator[Difference]:
-        """Yield the promotions that a rejection on record stood against: it was hidden from them."""
+        """Yield promotions that a rejection on record stood against, or that lacked approvals."""
         book = read_book(self.ledger)
         rows = [row for place in sorted(book.channels) for row in book.rows(*place) if row.kind == "promote"]
         for row in rows:
@@ -272,6 +296,12 @@ class Desk:
             ):
                 where = f"{row.model_id} {row.channel} number {row.number}"
                 yield Difference("release", where, "was promoted while a person's rejection of it stood")
+            if row.release_digest and row.rule.approvals and not row.glass:
+                count = len(approvers(self.case(verdict), before, row.channel, row.intent_at))
+                if count < row.rule.approvals:
+                    where = f"{row.model_id} {row.channel} number {row.number}"
+                    text = f"was promoted with {count} of the {row.rule.approvals} approvals that were asked for"
+                    yield Difference("release", where, text)
 
     def _opened(self, entry: Entry) -> Given | None:
         """Return a recorded decision; None where it does not verify, or its reviewer is none any more."""
@@ -303,7 +333,7 @@ class _Decide:
 
     def __call__(self, entry: Entry) -> Decided:
         weighed = self.desk.weigh(entry, self.channel)
-        return Decided("" if weighed.allowed else weighed.reason, weighed.by)
+        return Decided("" if weighed.allowed else weighed.reason, weighed.by, weighed.broken_glass)
 
 
 def automatic(state: Path, ledger: Ledger, rules: Rules, channel: str) -> Callable[[Entry], Decided]:

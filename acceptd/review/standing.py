@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from acceptd.policy.policy import ApprovalsTable
@@ -69,12 +69,19 @@ class Case:
 
 
 def standing(
-    case: Case, given: Sequence[Given], waivers: Sequence[Given], rules: ApprovalsTable, channel: str, now: str
+    case: Case,
+    given: Sequence[Given],
+    waivers: Sequence[Given],
+    rules: ApprovalsTable,
+    channel: str,
+    now: str,
+    least: int = 0,
 ) -> Standing:
     """Weigh decisions about one verdict, and earlier waivers for the same model, for ``channel`` at ``now``.
 
     A decision counts once a person, until it expires, for its own channel, and never from the submitting team
-    or from who dropped the bundle. What is rejected or could not be judged no decision promotes.
+    or from who dropped the bundle. What is rejected or could not be judged no decision promotes. ``least`` is how
+    many people must approve for this channel whatever the verdict.
     """
     if case.verdict not in {"accepted", "held"}:
         return Standing(False, f"the verdict is {case.verdict}: no decision promotes it")
@@ -88,17 +95,20 @@ def standing(
     attested, missing = _attested(own, rules)
     if missing:
         return Standing(False, f"not attested: {', '.join(missing)}", _seqs(attested))
-    if case.verdict == "accepted" and not case.inferred:
-        return Standing(True, "accepted", _seqs(attested))
     approvals = _by_person([one for one in own if one.decision.decision == "approve"])
-    if len(approvals) >= rules.required:
+    needed = least if case.verdict == "accepted" and not case.inferred else max(rules.required, least)
+    if not needed:
+        return Standing(True, "accepted", _seqs(attested))
+    if len(approvals) >= needed:
         return Standing(True, f"approved by {_names(approvals)}", _seqs([*attested, *approvals]))
     earlier = [one for one in _counted(case, waivers, rules, now) if one.decision.channel == channel]
     waived, left = _waived(case, [*own, *earlier], rules)
     if not left and case.holds and not case.unknown_holds and not case.inferred:
-        return Standing(True, f"waived by {_names(waived)}", _seqs([*attested, *waived]))
-    short = rules.required - len(approvals)
-    return Standing(False, f"{short} more of {rules.required} approvals needed", _seqs([*attested, *approvals]))
+        if len(approvals) >= least:
+            return Standing(True, f"waived by {_names(waived)}", _seqs([*attested, *waived, *approvals[:least]]))
+        needed = least
+    short = f"{needed - len(approvals)} more of {needed} approvals needed"
+    return Standing(False, short, _seqs([*attested, *approvals]))
 
 
 def _counted(case: Case, given: Sequence[Given], rules: ApprovalsTable, now: str) -> Iterator[Given]:
@@ -109,6 +119,16 @@ def _counted(case: Case, given: Sequence[Given], rules: ApprovalsTable, now: str
             continue
         if not rules.teams or one.reviewer.team in rules.teams:
             yield one
+
+
+def approvers(case: Case, given: Sequence[Given], channel: str, at: str) -> list[Given]:
+    """Return who had approved for a channel at a time: for the audit, which knows no policy of then.
+
+    Who has left since counted then.
+    """
+    here = [one for one in given if one.decision.channel == channel and one.decision.decision == "approve"]
+    stayed = [replace(one, reviewer=one.reviewer.model_copy(update={"left": False})) for one in here]
+    return _by_person(list(_counted(case, stayed, ApprovalsTable(), at)))
 
 
 def _attested(own: Sequence[Given], rules: ApprovalsTable) -> tuple[list[Given], list[str]]:

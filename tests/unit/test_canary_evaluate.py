@@ -13,11 +13,13 @@ import pytest
 from acceptd.canary import audit
 from acceptd.canary.figures import Evaluation
 from acceptd.errors import ReleaseError, UsageError
+from acceptd.policy.channels import Rule
 from acceptd.record.canonical import canonical
 from acceptd.record.entry import Entry
 from acceptd.record.failpoint import VARIABLE
 from acceptd.record.log import Ledger
 from acceptd.release.book import read_book
+from acceptd.release.hold import freeze
 from acceptd.release.model import Decided
 from acceptd.release.reconcile import reconcile
 from tests.canary_world import CanaryWorld, manifest
@@ -112,6 +114,26 @@ def test_people_keep_a_bundle_out_and_the_evaluation_stands(world: CanaryWorld) 
     assert "model_card" in done.refused
     assert asked
     assert [entry.seq for entry in evaluations(world)] == [done.seq]
+    assert world.current("production") == world.old.bundle_digest
+
+
+def test_a_channel_that_waits_or_is_frozen_does_not_take_what_its_figures_would_promote(
+    world: CanaryWorld,
+) -> None:
+    files = world.file(*world.some(world.new)), world.file(*world.some(world.old))
+
+    def waits(name: str) -> Rule:
+        return Rule(name, after_channel="canary", after_seconds=86_400)
+
+    _, early = world.carried_out(*files, rule=waits)
+    assert early.release is None
+    assert "current release of canary for 86400 s" in early.refused
+    freeze(
+        world.state, world.ledger, world.keys, channel="production", model_id=MODEL, reason="the fair", by="ada"
+    )
+    _, frozen = world.carried_out(*files)
+    assert "the fair" in frozen.refused
+    assert [entry.seq for entry in world.ledger.entries(kind="canary")] == [early.seq, frozen.seq]
     assert world.current("production") == world.old.bundle_digest
 
 

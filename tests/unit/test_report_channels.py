@@ -38,6 +38,7 @@ SILENT = {
     "acceptd.cli.release_export": "prints ids, paths and problems, each through `line`",
     "acceptd.cli.reaccept": "prints ids, codes and reasons, each through `line`",
     "acceptd.cli.loader": "prints ids, paths, outputs and labels of a release, each through `line`",
+    "acceptd.cli.release_holds": "prints ids, channels and reasons of operators, through `line`",
     "acceptd.cli.release_sign": "prints ids, digests and paths, each through `line`",
     "acceptd.cli.setup": "prints paths of the operator alone",
     "acceptd.cli.heldout": "prints what the operator put there",
