@@ -89,15 +89,11 @@ class Database:
                 with self._engine.connect().execution_options(**options) as connection, connection.begin():
                     yield connection
             except DBAPIError as error:
-                if _kind(error) == sqlite3.SQLITE_READONLY:
+                if _kind(error.orig) == sqlite3.SQLITE_READONLY:
                     # SQLite opens for reading what it could not open for writing (too many open files, a disk
                     # error), and says so at the first write only: none of these connections is used again.
                     self._engine.dispose()
-                if _kind(error) == sqlite3.SQLITE_IOERR and not self.failed:
-                    self.failed = (
-                        f"the disk refused a write ({error.orig}); see to the disk, then start acceptd anew"
-                    )
-                    self.on_failed(f"{self.path}: {self.failed}")
+                self._failed_by(error.orig)
                 raise
             finally:
                 self._here.writing = False
@@ -110,7 +106,16 @@ class Database:
         self._enter()
         with translated(self.path), contextlib.closing(self._engine.raw_connection()) as connection:
             # A driver's own connection: a checkpoint runs outside of any transaction.
-            connection.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            try:
+                connection.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            except sqlite3.Error as error:
+                self._failed_by(error)
+                raise
+
+    def _failed_by(self, error: object) -> None:
+        if _kind(error) == sqlite3.SQLITE_IOERR and not self.failed:
+            self.failed = f"the disk refused a write ({error}); see to the disk, then start acceptd anew"
+            self.on_failed(f"{self.path}: {self.failed}")
 
     def close(self) -> None:
         """Close all idle connections. Calling anything afterwards raises LedgerError; closing twice is fine."""
@@ -267,18 +272,18 @@ def translated(path: Path) -> Iterator[None]:
             raise DuplicateEntryError(f"{path}: the ledger has this entry already") from error
         if "locked" in said or "busy" in said:
             raise LedgerStorageError(f"{path}: another process kept it busy for too long") from error
-        if _kind(error) in _STORAGE:
+        if _kind(error.orig) in _STORAGE:
             raise LedgerStorageError(f"{path}: {said}") from error
         raise LedgerError(f"{path}: {said}") from error
     except UnicodeEncodeError as error:  # a lone surrogate, as in a file name that is no UTF-8
         raise LedgerError(f"{path}: text that is not valid Unicode") from error
     except (SQLAlchemyError, sqlite3.Error) as error:
-        raise LedgerError(f"{path}: {error}") from error
+        raise (LedgerStorageError if _kind(error) in _STORAGE else LedgerError)(f"{path}: {error}") from error
 
 
-def _kind(error: DBAPIError) -> int:
-    """Return SQLite's primary result code: the low byte is the kind, above it which call it was."""
-    return int(getattr(error.orig, "sqlite_errorcode", 0)) & 0xFF
+def _kind(error: object) -> int:
+    """Return the primary result code of an error of sqlite3: the low byte; above it is which call it was."""
+    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
 
 
 def _engine(path: Path, busy_seconds: float) -> Engine:

@@ -239,6 +239,31 @@ def test_a_ledger_that_cannot_be_opened_now_is_not_called_damaged(
     assert "backup" not in str(caught.value)
 
 
+def test_a_start_whose_log_is_not_synchronised_writes_nothing(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+
+    class Refuses:
+        def cursor(self) -> Refuses:
+            return self
+
+        def execute(self, _text: str) -> None:
+            error = database.sqlite3.OperationalError("disk I/O error")
+            error.sqlite_errorcode = database.sqlite3.SQLITE_IOERR_FSYNC
+            raise error
+
+        def close(self) -> None:
+            pass
+
+    monkeypatch.setattr(world.ledger._database._engine, "raw_connection", Refuses)
+    with pytest.raises(LedgerStorageError):
+        world.ledger.settle(told.append)
+    assert len(told) == 1
+    with pytest.raises(LedgerStorageError, match="nothing more is written"):
+        world.ledger.append("note", {})
+
+
 def test_a_checkpoint_that_cannot_be_read_now_ends_no_daemon(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
