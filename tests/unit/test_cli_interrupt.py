@@ -20,8 +20,9 @@ SCRIPT = "from acceptd.__main__ import run; run()"
 def run(words: list[str], path: Path) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(path), str(ROOT)])}
     return subprocess.run(
-        [sys.executable, *words], cwd=path, capture_output=True, text=True, check=False, env=environment
-    )
+        [sys.executable, *words], cwd=path, capture_output=True, text=True, check=False, env=environment,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a run in the background ignores it
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("entry", [["-m", "acceptd"], ["-c", SCRIPT]], ids=["module", "script"])

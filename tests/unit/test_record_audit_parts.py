@@ -205,6 +205,7 @@ def test_an_interrupt_ends_the_audit_and_its_processes(tmp_path: Path) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", code, str(state)], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a run in the background ignores it
     ) as process:  # fmt: skip
         assert process.stdout is not None
         assert b"of 3,000" in process.stdout.readline()
