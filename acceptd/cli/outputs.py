@@ -13,11 +13,12 @@ from typing import Any, Final, Literal
 
 from rich.console import Console
 
-from acceptd.cli import check, common, reaccept, release_history, replay, status, tables, verify
+from acceptd.cli import check, common, reaccept, release_diff, release_history, replay, status, tables, verify
 from acceptd.reaccept.result import Reaccepted
 from acceptd.reaccept.standing import Standing
 from acceptd.record.canonical import canonical, plain
 from acceptd.record.queue import Submission
+from acceptd.release.difference import Change, Difference, Side
 from acceptd.release.history import HistoryLine
 from acceptd.replay.again import Replayed
 from acceptd.report import html, junit, sarif, terminal
@@ -98,6 +99,12 @@ def _replayed(report: Report) -> Replayed:
     )
 
 
+def _differing(report: Report) -> Difference:
+    text = str(report["reason"])
+    one = Side("", text, 1, "promote", "", "", text, "", "", ())
+    return Difference(one, one, (Change("manifest", text, text, text),))
+
+
 def _reaccepted(report: Report) -> Reaccepted:
     text = str(report["reason"])
     standing = Standing(text, text, ((text, 1),), text, 1, text, frozenset(), (text,), revoked=True)
@@ -175,6 +182,12 @@ CHANNELS: Final = (
         "lines",
         lambda report: _screen(lambda out: release_history.print_history(out, [_released(report)])),
         ("acceptd.cli.release_history",),
+    ),
+    Channel(
+        "terminal: what differs between two releases",
+        "lines",
+        lambda report: _screen(lambda out: release_diff.print_difference(out, _differing(report))),
+        ("acceptd.cli.release_diff",),
     ),
     Channel(
         "terminal: a replay",

@@ -8,6 +8,7 @@ import typer
 
 from acceptd.cli.common import StateOption, console
 from acceptd.cli.release_canary import app as canary
+from acceptd.cli.release_diff import diff
 from acceptd.cli.release_export import export
 from acceptd.cli.release_history import history, list_
 from acceptd.cli.release_holds import freeze, pin, unfreeze, unpin
@@ -36,6 +37,7 @@ app = typer.Typer(
 )
 app.command("list")(list_)
 app.command("history")(history)
+app.command("diff")(diff)
 
 
 @app.command("promote")
