@@ -185,13 +185,13 @@ def main() -> int:
                 )
                 for line in done.wrong:
                     print(f"  WRONG {line}", flush=True)
+            print("\n" + "\n".join(table(found)))
+            print("survived: done all the same; refused: said so in a line; ended: and writes no more here")
             wrong = any(one.wrong or one.total["missed"] for one in found)
             wrong |= _full_disk(filled.result()) if filled is not None else False
             wrong |= live.main(home) if not chosen.works else False
     finally:
         shutil.rmtree(home, ignore_errors=True)
-    print("\n" + "\n".join(table(found)))
-    print("survived: done all the same; refused: said so in a line; ended: and writes no more until a new start")
     print(f"{time.monotonic() - began:.0f} s")
     return int(wrong)
 
