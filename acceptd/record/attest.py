@@ -216,11 +216,13 @@ def _base64(data: bytes) -> str:
 
 
 def _bytes(text: str) -> bytes:
+    # The specification lets a signer use either alphabet, so a verifier takes both.
+    if "-" in text or "_" in text:
+        text = text.translate(_STANDARD)
     try:
-        # The specification lets a signer use either alphabet, so a verifier takes both.
-        return base64.b64decode(text.encode("ascii").translate(_STANDARD), validate=True)
-    except (binascii.Error, UnicodeEncodeError) as error:
+        return binascii.a2b_base64(text, strict_mode=True)
+    except ValueError as error:  # binascii.Error, or not ASCII
         raise MalformedError("an envelope with a field that is not base64") from error
 
 
-_STANDARD: Final = bytes.maketrans(b"-_", b"+/")
+_STANDARD: Final = str.maketrans("-_", "+/")

@@ -33,6 +33,7 @@ Entry types and what their bodies must hold (more keys are welcome; unknown type
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -252,8 +253,8 @@ def check_body(kind: str, submission: str | None, body: Mapping[str, Any]) -> No
         if kind == "verdict":
             _check_verdict(submission, body)
         elif kind in {"intent", "activated", "abandoned"}:
-            valid_model_id(_text(body, "model"))
-            valid_name(_text(body, "channel"))
+            _known_model_id(_text(body, "model"))
+            _known_name(_text(body, "channel"))
             if type(body.get("number")) is not int or not 1 <= body["number"] <= MAX_INT:
                 raise ValueError("`number` is a whole number from 1")
             if kind == "intent":
@@ -302,6 +303,11 @@ def check_body(kind: str, submission: str | None, body: Mapping[str, Any]) -> No
                 raise ValueError("`envelope` is a DSSE envelope")
     except ValueError as error:
         raise LedgerError(f"an entry of type {kind!r} is malformed: {error}") from error
+
+
+_known_model_id: Final = functools.lru_cache(4096)(valid_model_id)
+_known_name: Final = functools.lru_cache(256)(valid_name)
+"""An audit meets the same few over and over."""
 
 
 def _check_verdict(submission: str | None, body: Mapping[str, Any]) -> None:

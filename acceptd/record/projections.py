@@ -22,6 +22,8 @@ TYPES: Final = frozenset({"verdict", "intent", "activated", "abandoned", "revoke
 """Entry types that a projection follows from."""
 
 _BATCH: Final = 1000
+_VERDICT_COLUMNS: Final = tuple(column.name for column in STORED.verdicts.columns)
+_FINDING_COLUMNS: Final = tuple(column.name for column in STORED.findings.columns)
 _DIALECT: Final = sqlite.dialect(paramstyle="named")
 
 
@@ -80,36 +82,51 @@ def _fill(connection: Connection, to: Projection, entries: Iterable[Entry]) -> N
 
 def verdict_row(entry: Entry) -> dict[str, Any]:
     """Return the row of ``verdicts`` that follows from a verdict."""
-    body = entry.body
-    return {
-        "submission": entry.submission,
-        "seq": entry.seq,
-        "verdict": body["verdict"],
-        "team": _text(body, "team"),
-        "model": model_of(body),
-        "bundle_digest": _text(body, "bundle_digest"),
-        "policy_digest": _text(body, "policy_digest"),
-        "judged_at": body["judged_at"],
-        "reason": body["reason"],
-    }
+    return dict(zip(_VERDICT_COLUMNS, verdict_values(entry.submission, entry.seq, entry.body), strict=True))
 
 
-def finding_rows(entry: Entry, write: Callable[[object], bytes] = canonical) -> list[dict[str, Any]]:
-    """Return the rows of ``findings`` that follow from a verdict, in order; ``write`` gives canonical bytes."""
+def finding_rows(entry: Entry) -> list[dict[str, Any]]:
+    """Return the rows of ``findings`` that follow from a verdict, in order."""
+    rows = finding_values(entry.submission, entry.body["findings"])
+    return [dict(zip(_FINDING_COLUMNS, row, strict=True)) for row in rows]
+
+
+def verdict_values(submission: str | None, seq: int, body: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return the row of ``verdicts`` that follows from a verdict's body, in the order of the table's columns."""
+    return (
+        submission,
+        seq,
+        body["verdict"],
+        _text(body, "team"),
+        model_of(body),
+        _text(body, "bundle_digest"),
+        _text(body, "policy_digest"),
+        body["judged_at"],
+        body["reason"],
+    )
+
+
+def finding_values(
+    submission: str | None, findings: Iterable[Mapping[str, Any]], write: Callable[[object], bytes] = canonical
+) -> list[tuple[Any, ...]]:
+    """Return the rows of ``findings``, in order, in the order of the table's columns.
+
+    ``write`` gives canonical bytes.
+    """
     return [
-        {
-            "submission": entry.submission,
-            "position": position,
-            "code": finding["code"],
-            "severity": finding["severity"],
-            "audience": finding["audience"],
-            "stage": finding["stage"],
-            "place": finding["where"],
-            "message": finding["message"],
-            "evidence": write(finding.get("evidence", {})).decode(),
-            "count": count if type(count := finding.get("count", 1)) is int else 1,
-        }
-        for position, finding in enumerate(entry.body["findings"])
+        (
+            submission,
+            position,
+            finding["code"],
+            finding["severity"],
+            finding["audience"],
+            finding["stage"],
+            finding["where"],
+            finding["message"],
+            write(finding.get("evidence", {})).decode(),
+            count if type(count := finding.get("count", 1)) is int else 1,
+        )
+        for position, finding in enumerate(findings)
     ]
 
 

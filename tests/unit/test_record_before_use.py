@@ -41,7 +41,7 @@ def found(*entries: tuple[str, dict[str, Any]], parts: int = 1) -> list[str]:
     for first in range(0, len(rows), size):
         part = InPart()
         for entry in rows[first : first + size]:
-            part.look(entry)
+            part.look(entry.type, entry.seq, entry.body)
         whole.take(json.loads(json.dumps(part.came())))
     return [f"{one.where}: {one.message}" for one in report.found]
 

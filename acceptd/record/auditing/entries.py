@@ -13,7 +13,8 @@ from acceptd.record.attest import statement_differences, unverified, verify_stat
 from acceptd.record.auditing import projected, quick
 from acceptd.record.auditing.report import Report
 from acceptd.record.auditing.rules import InPart
-from acceptd.record.entry import Entry, check_body, decode, moment_of, unique_key, valid_time
+from acceptd.record.entry import LEAF_VERSION, check_body, decode, moment_of, unique_key, valid_time
+from acceptd.record.keys import Keyring
 from acceptd.record.succession import History
 
 LEVEL: Final = 12
@@ -50,6 +51,16 @@ class Stored(NamedTuple):
     recorded_at: str
 
 
+class Known(NamedTuple):
+    """What the leaf of an entry says."""
+
+    type: str
+    seq: int
+    at: str
+    submission: str | None
+    body: dict[str, Any]
+
+
 def check_entries(
     raw: sqlite3.Connection,
     first: int,
@@ -69,23 +80,28 @@ def check_entries(
     leaves: list[bytes] = []
     whole = True
     rules = InPart()
+    statements = Statements(origin, keys)
     came: dict[str, Any] = {"verdicts": 0, "findings": 0, "releases": [], "first": "", "last": ""}
-    for values in raw.execute(_ENTRIES, (first, end)):
-        row = Stored._make(values[:_COLUMNS])
-        if whole and row.seq != first + len(leaves):
-            report.add("entry", f"entry {first + len(leaves)}", f"is missing: entry {row.seq} follows")
+    for row in raw.execute(_ENTRIES, (first, end)):
+        seq, leaf = row[0], row[4]
+        if whole and seq != first + len(leaves):
+            report.add("entry", f"entry {first + len(leaves)}", f"is missing: entry {seq} follows")
             whole = False  # what comes after a gap has another tree; one difference says it
-        leaf = row.leaf if isinstance(row.leaf, bytes) else b""
-        leaf_hash = merkle.leaf_hash(leaf)
+        leaf_hash = merkle.leaf_hash(leaf if isinstance(leaf, bytes) else b"")
         if whole:
             leaves.append(leaf_hash)
-        entry = check_entry(row, leaf, leaf_hash, origin, keys, report)
+        entry = ordinary(row, leaf_hash) or check_entry(Stored._make(row[:_COLUMNS]), leaf_hash, report)
         if entry is not None:
-            rules.look(entry)
-            _follow(raw, row, entry, values[_COLUMNS:], came, report)
-            if came["last"]:
-                check_clock(came["last"], entry.seq, entry.at, report)
-            came["first"], came["last"] = came["first"] or entry.at, entry.at
+            _follow(raw, row, entry, came, report)
+            kind, seq, at, _, body = entry
+            if row[0] == 0 and (kind != "log" or body.get("origin") != origin):
+                report.add("entry", "entry 0", f"is not the beginning of the log {origin}")
+            if kind == "verdict":
+                statements.check(entry, report)
+            rules.look(kind, seq, body)
+            if at < came["last"]:
+                check_clock(came["last"], seq, at, report)
+            came["first"], came["last"] = came["first"] or at, at
     if whole and first + len(leaves) < end:
         report.add("entry", f"entry {first + len(leaves)}", "is missing")
         whole = False
@@ -105,26 +121,69 @@ def check_entries(
     return came | {"marks": {str(mark): hashes(mark) for mark in marks if mark <= size}}
 
 
+def ordinary(row: tuple[Any, ...], leaf_hash: bytes) -> Known | None:
+    """Return what the leaf of a row says, or None where :func:`check_entry` must look: it has the words.
+
+    The quick way of that function: it takes nothing in which that one finds a difference.
+    """
+    seq, kind, submission, key, leaf, stored_hash, at = row[:_COLUMNS]
+    if type(leaf) is not bytes or stored_hash != leaf_hash or type(kind) is not str or type(at) is not str:
+        return None
+    due = {"v": LEAF_VERSION, "seq": seq, "type": kind, "at": at}
+    if submission is not None:
+        due["submission"] = submission
+    try:
+        value = quick.parse(leaf)
+        body = due["body"] = value["body"]
+        if value != due or type(value["seq"]) is not int or type(body) is not dict:
+            return None
+        if submission is not None and type(submission) is not str:
+            return None
+        check_body(kind, submission, body)
+        if unique_key(kind, submission, body) != key:
+            return None
+    except (LedgerError, TypeError, KeyError):
+        return None
+    return Known(kind, seq, at, submission, body)
+
+
+def check_entry(row: Stored, leaf_hash: bytes, report: Report) -> Known | None:
+    """Compare one entry with its columns; return what its leaf holds, or None where that cannot be read."""
+    where = f"entry {row.seq}"
+    if leaf_hash != row.leaf_hash:
+        report.add("entry", where, "its bytes are not those of its leaf hash")
+    leaf = row.leaf if isinstance(row.leaf, bytes) else b""
+    try:
+        entry = decode(leaf, leaf_hash, quick.parse)
+        check_body(entry.type, entry.submission, entry.body)
+        key = unique_key(entry.type, entry.submission, entry.body)
+    except LedgerError as error:
+        report.add("entry", where, error)
+        return None
+    due = Stored(entry.seq, entry.type, entry.submission, key, leaf, leaf_hash, entry.at)
+    for column in ("seq", "type", "submission", "recorded_at", "unique_key"):
+        said, value = getattr(row, column), getattr(due, column)
+        if said != value:
+            report.add("entry", where, f"column {column} is {said!r:.80}, its leaf says {value!r:.80}")
+    return Known(entry.type, entry.seq, entry.at, entry.submission, entry.body)
+
+
 def _follow(
-    raw: sqlite3.Connection,
-    row: Stored,
-    entry: Entry,
-    joined: tuple[Any, ...],
-    came: dict[str, Any],
-    report: Report,
+    raw: sqlite3.Connection, row: tuple[Any, ...], entry: Known, came: dict[str, Any], report: Report
 ) -> None:
     """What follows from one entry: projected rows, and evidence that must be there."""
-    if entry.type == "verdict":
+    kind, seq, at, submission, body = entry
+    if kind == "verdict":
         # Joined by the row's columns: they may lie, and then the rows are asked for by what the leaf says.
-        honest = row.type == entry.type and row.submission == entry.submission
-        verdicts, findings = projected.check_verdict(raw, entry, joined if honest else None, report)
+        joined = row[_COLUMNS:] if row[1] == kind and row[2] == submission else None
+        verdicts, findings = projected.check_verdict(raw, seq, submission, body, joined, report)
         came["verdicts"] += verdicts
         came["findings"] += findings
-        bound = entry.body.get("evidence_digest")
+        bound = body.get("evidence_digest")
         if bound and raw.execute("SELECT 1 FROM evidence WHERE digest = ?", (str(bound),)).fetchone() is None:
-            report.add("evidence", str(bound), f"is missing, and entry {entry.seq} rests on it")
-    elif entry.type in projected.EVENTS:
-        came["releases"].append(projected.event(entry))
+            report.add("evidence", str(bound), f"is missing, and entry {seq} rests on it")
+    elif kind in projected.EVENTS:
+        came["releases"].append(projected.event(kind, seq, at, body))
 
 
 def check_clock(before: str, seq: int, at: str, report: Report) -> None:
@@ -136,53 +195,34 @@ def check_clock(before: str, seq: int, at: str, report: Report) -> None:
                 report.add("entry", f"entry {seq}", f"is of {at}, the one before it of {before}: a clock set back")
 
 
-def check_entry(
-    row: Stored, leaf: bytes, leaf_hash: bytes, origin: str, keys: History | None, report: Report
-) -> Entry | None:
-    """Compare one entry with its columns; return what its leaf holds, or None where that cannot be read."""
-    where = f"entry {row.seq}"
-    if leaf_hash != row.leaf_hash:
-        report.add("entry", where, "its bytes are not those of its leaf hash")
-    try:
-        entry = decode(leaf, leaf_hash, quick.parse)
-        check_body(entry.type, entry.submission, entry.body)
-        due = Stored(
-            entry.seq,
-            entry.type,
-            entry.submission,
-            unique_key(entry.type, entry.submission, entry.body),
-            leaf,
-            leaf_hash,
-            entry.at,
-        )
-    except LedgerError as error:
-        report.add("entry", where, error)
-        return None
-    if due != row:
-        for column in ("seq", "type", "submission", "recorded_at", "unique_key"):
-            said, value = getattr(row, column), getattr(due, column)
-            if said != value:
-                report.add("entry", where, f"column {column} is {said!r:.80}, its leaf says {value!r:.80}")
-    if row.seq == 0 and (entry.type != "log" or entry.body.get("origin") != origin):
-        report.add("entry", where, f"is not the beginning of the log {origin}")
-    if entry.type == "verdict" and keys is not None:
-        _statement(entry, origin, keys, report)
-    return entry
+class Statements:
+    """Holds the signed statements of verdicts against their entries; without keys none is looked at."""
 
+    def __init__(self, origin: str, keys: History | None) -> None:
+        self._origin = origin
+        self._keys = keys
+        self._ring: Keyring | None = None
+        self._quick = quick.keyring(Keyring(()))
 
-def _statement(entry: Entry, origin: str, keys: History, report: Report) -> None:
-    where = f"entry {entry.seq}"
-    envelope = entry.body.get("statement")
-    if envelope is None:
-        report.add("statement", where, "the verdict has no signed statement")
-        return
-    try:
-        value = verify_statement(envelope, quick.keyring(keys.at(entry.seq)), read=quick.parse)
-    except LoaderError as error:
-        report.add("statement", where, _out_of_time(envelope, entry.seq, keys) or error)
-        return
-    for difference in statement_differences(value, entry.submission, entry.body, origin, entry.seq, quick.digest):
-        report.add("statement", where, difference)
+    def check(self, entry: Known, report: Report) -> None:
+        """Report what is wrong with the statement of a verdict."""
+        if self._keys is None:
+            return
+        _, seq, _, submission, body = entry
+        envelope = body.get("statement")
+        if envelope is None:
+            report.add("statement", f"entry {seq}", "the verdict has no signed statement")
+            return
+        ring = self._keys.at(seq)
+        if ring is not self._ring:  # once in a part, as a rule
+            self._ring, self._quick = ring, quick.keyring(ring)
+        try:
+            value = verify_statement(envelope, self._quick, read=quick.parse)
+        except LoaderError as error:
+            report.add("statement", f"entry {seq}", _out_of_time(envelope, seq, self._keys) or error)
+            return
+        for difference in statement_differences(value, submission, body, self._origin, seq, quick.digest):
+            report.add("statement", f"entry {seq}", difference)
 
 
 def _out_of_time(envelope: object, seq: int, keys: History) -> str:
@@ -197,7 +237,10 @@ def _nodes(raw: sqlite3.Connection, first: int, levels: list[list[bytes]], repor
     """Compare the stored nodes above the leaves from ``first`` with the computed ones."""
     for level, computed in enumerate(levels[1:], 1):
         base = first >> level
-        stored = dict(raw.execute(_NODES, (level, base, base + len(computed))).fetchall())
+        rows = raw.execute(_NODES, (level, base, base + len(computed))).fetchall()
+        if rows == list(enumerate(computed, base)):
+            continue
+        stored = dict(rows)
         for index, value in enumerate(computed, base):
             if stored.get(index) != value:
                 word = "differs from its entries" if index in stored else "is missing"

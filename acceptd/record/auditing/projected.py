@@ -7,7 +7,7 @@ several entries in their order: they are made anew in SQLite's temporary file an
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from sqlalchemy.dialects import sqlite
@@ -18,7 +18,6 @@ from acceptd.record import projections, tables
 from acceptd.record.auditing import quick
 from acceptd.record.auditing.report import Report
 from acceptd.record.auditing.source import count
-from acceptd.record.entry import Entry
 
 EVENTS: Final = projections.TYPES - {"verdict"}
 """Entry types that releases and revocations follow from."""
@@ -40,40 +39,48 @@ _FINDINGS: Final = f"SELECT {', '.join(_COLUMNS['findings'])} FROM findings WHER
 
 
 def check_verdict(
-    raw: sqlite3.Connection, entry: Entry, joined: tuple[Any, ...] | None, report: Report
+    raw: sqlite3.Connection,
+    seq: int,
+    submission: str | None,
+    body: Mapping[str, Any],
+    joined: tuple[Any, ...] | None,
+    report: Report,
 ) -> tuple[int, int]:
     """Compare the rows of one verdict; return how many of ``verdicts`` and of ``findings`` stand for it.
 
     ``joined`` is what :data:`BESIDE` told of the entry, None where that may not be its own.
     """
-    due = tuple(projections.verdict_row(entry).values())  # in the order of the table: a test says so
-    stored = raw.execute(_VERDICT, (entry.submission,)).fetchone() if joined is None else joined[:-1]
+    due = projections.verdict_values(submission, seq, body)  # in the order of the table: a test says so
+    stored = raw.execute(_VERDICT, (submission,)).fetchone() if joined is None else joined[:-1]
     if stored is not None and stored[0] is None:
         stored = None  # SQLite's way to join nothing
     if stored != due:
-        report.add(
-            "projection", f"verdicts: submission={entry.submission}", _MISSING if stored is None else _STALE
-        )
-    if joined is not None and joined[-1] == 0 and not entry.body["findings"]:
+        word = _MISSING if stored is None else _STALE
+        report.add("projection", f"verdicts: submission={submission}", word)
+    if joined is not None and joined[-1] == 0 and not body["findings"]:
         return int(stored is not None), 0
-    names = _COLUMNS["findings"]
-    rows = {
-        one["position"]: tuple(one[name] for name in names)
-        for one in projections.finding_rows(entry, quick.written)
-    }
-    there = {one[1]: one for one in raw.execute(_FINDINGS, (entry.submission,))}
+    rows = projections.finding_values(submission, body["findings"], quick.written)
+    there = raw.execute(_FINDINGS, (submission,)).fetchall()
     if rows != there:
-        for position in sorted(rows.keys() | there.keys(), key=str)[: MAX_SHOWN * 10]:
-            if rows.get(position) != there.get(position):
-                where = f"findings: submission={entry.submission}, position={position}"
-                report.add("projection", where, _STALE if position in there else _MISSING)
+        _differing({row[1]: row for row in rows}, {row[1]: row for row in there}, submission, report)
     return int(stored is not None), len(there)
 
 
-def event(entry: Entry) -> list[Any]:
+def _differing(
+    due: Mapping[int, tuple[Any, ...]],
+    there: Mapping[int, tuple[Any, ...]],
+    submission: str | None,
+    report: Report,
+) -> None:
+    for position in sorted(due.keys() | there.keys(), key=str)[: MAX_SHOWN * 10]:
+        if due.get(position) != there.get(position):
+            where = f"findings: submission={submission}, position={position}"
+            report.add("projection", where, _STALE if position in there else _MISSING)
+
+
+def event(kind: str, seq: int, at: str, body: Mapping[str, Any]) -> list[Any]:
     """Return what a release or a revocation takes from an entry, as plain JSON."""
-    body = {name: entry.body[name] for name in _FIELDS if name in entry.body}
-    return [entry.type, entry.seq, entry.at, body]
+    return [kind, seq, at, {name: body[name] for name in _FIELDS if name in body}]
 
 
 class Beside:

@@ -38,7 +38,7 @@ def parse(data: bytes) -> Any:
     try:
         value = orjson.loads(data)
         again = orjson.dumps(value, option=_OPTIONS)
-        if (again == data or _millionths(again) == data) and _plain(data):
+        if (again == data or _millionths(again) == data) and _sure(value, data):
             return value
     except (ValueError, TypeError, RecursionError):
         pass
@@ -48,7 +48,7 @@ def parse(data: bytes) -> Any:
 def written(value: Any) -> bytes:
     """Return the canonical bytes of ``value``, which is one that :func:`parse` returned, or a part of one."""
     data = orjson.dumps(value, option=_OPTIONS)
-    return data if _plain(data) else canonical.canonical(value)
+    return data if _sure(value, data) else canonical.canonical(value)
 
 
 def digest(value: Any) -> str:
@@ -79,10 +79,52 @@ _LONGEST: Final = 24
 """Bytes of a sign, 17 digits, a point and what stands before them."""
 
 
+def _sure(value: Any, data: bytes) -> bool:
+    """Whether ``data``, as orjson writes ``value`` or :func:`_millionths` after it, is certainly RFC 8785's.
+
+    Its numbers say so sooner than its text does, most of which is in quotes.
+    """
+    if (type(value) is dict or type(value) is list) and data.isascii():
+        numbers = _numbers(value)
+        if numbers != _OTHER:
+            return numbers == _ALIKE or _EXPONENT.search(data) is None
+    return _plain(data)
+
+
+def _numbers(value: Any) -> int:
+    """Return what orjson and RFC 8785 make of the numbers of a value: one of the three below."""
+    found, level, depth = _ALIKE, [value], 0
+    while level:
+        depth += 1
+        if depth == _DEPTH:
+            return _OTHER
+        boxes, level = level, []
+        for box in boxes:
+            for item in box.values() if type(box) is dict else box:
+                kind = type(item)
+                if kind is str or kind is int or kind is bool or item is None:
+                    continue
+                if kind is not float:
+                    level.append(item)
+                elif 1e-6 <= item < 1e-4:
+                    found = _SMALL
+                elif not 1e-4 <= item < 1e15 or item.is_integer():
+                    return _OTHER
+    return found
+
+
+_ALIKE: Final = 0
+"""Integers, and fractions of a size that both write without an exponent."""
+_SMALL: Final = 1
+"""Among them some that RFC 8785 writes without an exponent, and orjson perhaps with one: from 1e-6 on."""
+_OTHER: Final = 2
+"""Who knows; or nested too deep."""
+
+
 def _plain(data: bytes) -> bool:
     """Whether orjson's ``data`` is certainly RFC 8785's; a top-level number is not looked at."""
     return (
-        (data[:1] == b"{" or data[:1] == b"[")
+        data.startswith((b"{", b"["))
         # UTF-16 orders keys otherwise from U+E000 on; those begin with these bytes.
         and (data.isascii() or _HIGH.search(data) is None)
         and len(data.split(b"{", _DEPTH)) + len(data.split(b"[", _DEPTH)) < _DEPTH

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from acceptd.record.auditing.report import Report
-from acceptd.record.entry import Entry
 
 RULES: Final = frozenset({"policy", "contract", "profile"})
 
@@ -22,14 +21,14 @@ class InPart:
         self._named: dict[tuple[str, str], None] = {}
         self._used: dict[tuple[str, str], int] = {}
 
-    def look(self, entry: Entry) -> None:
+    def look(self, kind: str, seq: int, body: Mapping[str, Any]) -> None:
         """Take one entry."""
-        if entry.type in RULES:
-            self._named[entry.type, str(entry.body.get("digest"))] = None
-        elif entry.type == "verdict":
-            for rule in _used(entry):
+        if kind == "verdict":
+            for rule in _used(body):
                 if rule not in self._named:
-                    self._used.setdefault(rule, entry.seq)
+                    self._used.setdefault(rule, seq)
+        elif kind in RULES:
+            self._named[kind, str(body.get("digest"))] = None
 
     def came(self) -> dict[str, Any]:
         """Return what crosses to :class:`BeforeUse`, as plain JSON."""
@@ -53,12 +52,16 @@ class BeforeUse:
         self._known |= {(kind, digest) for kind, digest in came.get("rules_named", ())}
 
 
-def _used(entry: Entry) -> Iterator[tuple[str, str]]:
-    body = entry.body
-    for kind in ("policy", "contract", "profile"):
-        if body.get(f"{kind}_digest") is not None:
-            yield kind, str(body[f"{kind}_digest"])
+def _used(body: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for kind, key in _DIGESTS:
+        digest = body.get(key)
+        if digest is not None:
+            yield kind, str(digest)
     profiles = body.get("profiles")
     for row in profiles if isinstance(profiles, list) else ():
-        if isinstance(row, dict) and row.get("digest") not in {None, body.get("profile_digest")}:
-            yield "profile", str(row["digest"])
+        digest = row.get("digest") if isinstance(row, dict) else None
+        if digest is not None and digest != body.get("profile_digest"):
+            yield "profile", str(digest)
+
+
+_DIGESTS: Final = tuple((kind, f"{kind}_digest") for kind in ("policy", "contract", "profile"))
