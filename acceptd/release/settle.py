@@ -116,6 +116,12 @@ def _settle_pending(state: Path, ledger: Ledger, keys: ReleaseKeys, row: Row, te
         reason = "its bundle was revoked"
     elif current is not None and current.number > row.number:
         reason = "a later number is current"
+    elif row.kind == "promote" and any(
+        one.kind == "frozen" and one.seq > row.intent_seq and one.concerns(row.model_id, row.channel)
+        for one in book.holds.entries
+    ):
+        # It could not be settled before the freeze: a key that did not answer, a disk that refused.
+        reason = "its channel was frozen"
     else:
         reason = ""
     if not reason:

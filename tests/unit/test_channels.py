@@ -9,15 +9,16 @@ from typing import Any
 
 import pytest
 
-from acceptd.errors import ChannelClosedError, ConfigError, ReleaseError, UsageError
+from acceptd.errors import ChannelClosedError, ConfigError, ReleaseError, SigningError, UsageError
 from acceptd.policy import load
 from acceptd.policy.channels import Rule
 from acceptd.policy.difference import changes
 from acceptd.policy.policy import Policy
 from acceptd.record.log import Ledger
 from acceptd.release import channel as channels
-from acceptd.release import gate, history, hold
+from acceptd.release import gate, history, hold, stated
 from acceptd.release.book import read_book
+from acceptd.release.reconcile import catch_up
 from acceptd.release.signers import ReleaseKeys
 from tests.release_world import MODEL, Accepted, World, types_of
 
@@ -198,6 +199,34 @@ def test_a_damaged_release_keeps_nothing_from_being_frozen(world: World) -> None
     done = freeze(world, "")
     assert done.new
     assert MODEL in done.problems[0]
+
+
+@pytest.mark.parametrize("kind", ["promote", "rollback"])
+@pytest.mark.parametrize("model_id", [MODEL, ""])
+@pytest.mark.parametrize("ended", [False, True])
+def test_a_promotion_that_a_freeze_could_not_settle_is_not_finished_after_it(
+    kind: str, model_id: str, ended: bool, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rollback is: it is the way out of a frozen channel."""
+    first = world.released("1.0.0")
+    if kind == "rollback":
+        world.released("2.0.0")
+    accepted = world.accepted("3.0.0")
+
+    def refused(*_: Any) -> None:
+        raise SigningError("the key does not answer")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(stated, "make", refused)
+        with pytest.raises(SigningError):
+            world.promote(accepted) if kind == "promote" else world.rollback()
+        assert "does not answer" in freeze(world, model_id).problems[0]
+    if ended:
+        unfreeze(world, model_id)
+    catch_up(world.state, world.ledger, world.keys, terms=world.terms)
+    current = read_book(world.ledger).current(MODEL, "production")
+    assert current is not None
+    assert (current.number, current.digest) == (1 if kind == "promote" else 3, first.bundle_digest)
 
 
 # -- pin
