@@ -35,8 +35,8 @@ def diff(
     """Print what differs between two releases: files, manifest, options, profiles, runtimes, decisions."""
     model_id = model_of(model)
     with office(state) as place:
-        name = place.channel(channel, released=True)
         book = read_book(place.ledger)
+        name = place.channel(channel, released=True)
         newer = _row(book, model_id, name, second)
         older = _row(book, model_id, name, first) if first else _before(book, model_id, name)
         found = _difference(place, older, newer)
@@ -91,7 +91,7 @@ def print_difference(out: Console, found: Difference) -> None:
             out.print(part, style="bold")
         _print_change(out, change)
     if found.left_off:
-        out.print(f"{found.left_off} more; --json has no more either: compare the bundles")
+        out.print(f"{found.left_off} more keys differ, which are not listed")
 
 
 def _told(one: Side) -> str:
