@@ -85,7 +85,7 @@ def _why(row: histories.HistoryLine) -> str:
     parts = [f"by {row.by}"] if row.by else []
     parts += [row.revoked and f"revoked since: {row.revoked}"] if row.revoked else []
     parts += [f"decided by {', '.join(row.decided)}"] if row.decided else []
-    parts += [", ".join(row.profiles)] if row.profiles else []
+    parts += [f"under {', '.join(row.profiles)}"] if row.profiles else []
     return f"{'; '.join(parts)}: {row.reason}" if parts else row.reason
 
 

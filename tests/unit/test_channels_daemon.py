@@ -148,6 +148,23 @@ def test_the_daemon_promotes_when_the_time_in_the_other_channel_has_come(world: 
     assert len(read_book(world.ledger).rows(MODEL, "production")) == 1
 
 
+def test_the_daemons_regular_look_promotes_what_is_due_and_signs_each_channel_for_its_own_time(
+    world: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    accepted, _ = world.accept("1.0.0")
+    world.now += 3600
+    lives = []
+    monkeypatch.setattr(channels, "refresh", lambda *_, life: lives.append(life) or channels.Refreshed((), ()))
+    world.policy = SOAK.model_copy(
+        update={"channels": SOAK.channels | {"canary": ChannelTable(automatic=True, valid_seconds=60)}}
+    )
+    world.promotions.keep()
+    row = read_book(world.ledger).current(MODEL, "production")
+    assert row is not None
+    assert row.digest == accepted.digest
+    assert [lives[0](name) for name in ("canary", "production", "gone")] == [60, 86_400, 86_400]
+
+
 def test_a_rollback_stays_although_the_other_channel_has_the_bundle_still(world: Running) -> None:
     first, _ = world.accept("1.0.0")
     world.now += 3600
