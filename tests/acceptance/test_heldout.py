@@ -24,7 +24,15 @@ from tests.world import MODEL_ID, ROOT, TEAM, World, codes, world
 pytestmark = pytest.mark.acceptance
 WRONG = (0.7131842, 0.2071931, 0.0796227)
 """Expected values that stand nowhere else: whoever finds them found what was held out."""
-MARKS = [b"zebra", b"0.71318", b"0.20719", b"0.07962", struct.pack("<f", WRONG[0]), struct.pack("<f", WRONG[1])]
+MARKS = [
+    b"zebra",
+    b"0.7131842",
+    b"0.2071931",
+    b"0.0796227",
+    struct.pack("<f", WRONG[0]),
+    struct.pack("<f", WRONG[1]),
+]
+"""Seven places: a report's seconds have at most six, and would be one of these by chance."""
 READ = """
 import json, os, sys
 state, user, marks = sys.argv[1], int(sys.argv[2]), sys.argv[3:]
