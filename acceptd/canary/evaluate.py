@@ -138,8 +138,8 @@ def carry_out(
     """Record the evaluation and do what it decided. Raises ReleaseError where a release moved meanwhile.
 
     A promotion goes the ordinary way: where people, a freeze or a rule of the channel keep the bundle out, the
-    entry stands and :attr:`Done.refused` says why. A rollback goes to the canary channel's older release; where it
-    has none, the other channel's bundle is promoted there.
+    entry stands and :attr:`Done.refused` says why. A rollback goes to the newest older release there that nobody
+    rolled back from; where there is none, the other channel's bundle is promoted there.
     """
     act = _Act(state, ledger, keys, compared, evaluation, people, terms)
     if evaluation.decision == "hold":
@@ -189,14 +189,16 @@ class _Act:
 
     def roll_back(self) -> Release:
         row = self.compared.canary
-        if read_book(self.ledger).fallback(row.model_id, row.channel) is None:
+        refuge = read_book(self.ledger).refuge(row.model_id, row.channel)
+        if refuge is None:
             return self._take(self.compared.against, self.compared.against_facts, row.channel)
         with revocation_lock(self.state, shared=True), model_lock(self.state, row.model_id):
             settle(self.state, self.ledger, self.keys, row.model_id, row.channel, self.terms)
             reason = f"canary evaluation, entry {self.record()}"
             return rollback_locked(
                 self.state, self.ledger, self.keys, row.model_id, row.channel, reason,
-                rejected=self.people.rejected(row.channel), by=self.evaluation.by, terms=self.terms,
+                digest=refuge.digest, rejected=self.people.rejected(row.channel), by=self.evaluation.by,
+                terms=self.terms,
             )  # fmt: skip
 
     def _take(self, row: Row, facts: ReleaseFacts, channel: str) -> Release:

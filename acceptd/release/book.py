@@ -91,6 +91,19 @@ class Book:
                 return row
         return None
 
+    def refuge(self, model_id: str, channel: str) -> Row | None:
+        """Return the newest earlier release that is not revoked and that nobody rolled back from, if there is one.
+
+        For whoever chooses by himself, a revocation or a canary's evaluation. What was promoted again since counts
+        as any other.
+        """
+        earlier = [row for row in self.rows(model_id, channel) if row.activated_seq >= 0]
+        rows = sorted(earlier, key=lambda row: row.activated_seq)
+        last = {row.digest: at for at, row in enumerate(rows)}
+        left = {digest for digest, at in last.items() if at + 1 < len(rows) and rows[at + 1].kind == "rollback"}
+        shunned = left | self.revoked.keys() | {row.digest for row in rows if row.state == "active"}
+        return next((row for row in reversed(rows) if row.digest not in shunned), None)
+
     def add(self, entry: Entry) -> None:
         """Take up one entry. Entries must come in order; other types pass."""
         body = entry.body

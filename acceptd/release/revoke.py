@@ -87,11 +87,8 @@ def carry_out(state: Path, ledger: Ledger, keys: ReleaseKeys, digest: str, terms
                 if moved is not None:
                     rollbacks.append(moved)
                 _announce(state, ledger, keys, (model_id, channel), number, terms)
-            except (
-                ReleaseError,
-                SigningError,
-                OSError,
-            ) as error:  # one damaged model must not keep the others unprotected
+            # One damaged model must not keep the others unprotected.
+            except (ReleaseError, SigningError, OSError) as error:
                 problems.append(f"{model_id} {channel}: {error}")
         failpoint("release.revoke.announced")
     book = read_book(ledger)
@@ -141,10 +138,13 @@ def _move_on(
     book = read_book(ledger)
     row = book.current(*place)
     entry = book.revoked.get(row.digest) if row else None
-    if entry is None or not entry.rollback or book.fallback(*place) is None:
+    if entry is None or not entry.rollback:
+        return None
+    refuge = book.refuge(*place) or book.fallback(*place)  # rather that one than a channel that no loader opens
+    if refuge is None:
         return None
     reason = f"revoked: {entry.reason}"[:2000]
-    return rollback_locked(state, ledger, keys, *place, reason, by=entry.by, terms=terms)
+    return rollback_locked(state, ledger, keys, *place, reason, digest=refuge.digest, by=entry.by, terms=terms)
 
 
 def _announce(

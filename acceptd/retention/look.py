@@ -193,6 +193,7 @@ class Look:
 def _needed(book: Book, model: str, channel: str, row: Row) -> str:
     """Say what a channel needs a release's bundle for, or nothing."""
     current, fallback = book.current(model, channel), book.fallback(model, channel)
+    refuge = book.refuge(model, channel)
     if row.state == "intent":
         return "a promotion under way"
     if current is not None and row.digest == current.digest:
@@ -205,7 +206,7 @@ def _needed(book: Book, model: str, channel: str, row: Row) -> str:
         ),
         None,
     )
-    if row.digest in {one.digest for one in (prior, fallback) if one is not None}:
+    if row.digest in {one.digest for one in (prior, fallback, refuge) if one is not None}:
         return "prior release"
     return ""
 

@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -91,6 +92,18 @@ def test_a_bad_canary_goes_back_to_its_older_release(world: CanaryWorld) -> None
     assert types_of(world)[-3:] == ["canary", "intent", "activated"]
     assert read_book(world.ledger).rows(MODEL, "canary")[-1].reason == f"canary evaluation, entry {done.seq}"
     assert audit.examine(world.ledger) == []
+
+
+def test_a_canary_never_goes_back_to_one_that_was_rolled_back(world: CanaryWorld) -> None:
+    first = world.new
+    world.new = world.promote(world.accepted("3.0.0", manifest=manifest("3.0.0")), channel="canary")
+    world.carried_out(bad(world))
+    assert world.current("canary") == first.bundle_digest
+    row = read_book(world.ledger).rows(MODEL, "canary")[-1]
+    world.new = replace(first, number=row.number, release_digest=row.release_digest)
+    _, done = world.carried_out(bad(world))
+    assert done.release is not None
+    assert world.current("canary") == world.old.bundle_digest
 
 
 def test_a_bad_first_canary_gets_productions_bundle(world: CanaryWorld) -> None:

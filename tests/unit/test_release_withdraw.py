@@ -106,6 +106,31 @@ def test_revoke_with_rollback_passes_over_revoked_ones(world: World) -> None:
     assert world.open().bundle_digest == one.bundle_digest
 
 
+def test_a_revocation_does_not_roll_back_to_what_somebody_rolled_back_from(world: World) -> None:
+    one, two, _bad = world.released("1.0.0"), world.released("2.0.0"), world.released("3.0.0")
+    assert world.rollback().bundle_digest == two.bundle_digest
+    world.revoke(two.bundle_digest, rollback=True)
+    assert world.open().bundle_digest == one.bundle_digest
+
+
+def test_what_was_promoted_again_since_counts_as_any_other(world: World) -> None:
+    world.released("1.0.0")
+    two = world.accepted("2.0.0")
+    world.promote(two)
+    world.rollback()
+    assert world.promote(two).number == 4
+    three = world.released("3.0.0")
+    world.revoke(three.bundle_digest, rollback=True)
+    assert world.open().bundle_digest == two.digest
+
+
+def test_a_revocation_rather_goes_there_than_leaves_nothing_to_open(world: World) -> None:
+    one, two = world.released("1.0.0"), world.released("2.0.0")
+    world.rollback()
+    world.revoke(one.bundle_digest, rollback=True)
+    assert world.open().bundle_digest == two.bundle_digest
+
+
 def test_revoke_of_the_only_release_strands_the_channel(world: World) -> None:
     one = world.released("1.0.0")
     done = world.revoke(one.bundle_digest, rollback=True)
