@@ -179,6 +179,8 @@ def _slices(part: Slice | None, rows: int, blobs: Blobs, name: str) -> tuple[Arr
 
 def _layout(got: TensorRef, labels: int, one: Labelled) -> tuple[int, int]:
     """Return (rows, width): one label for each row along the last axis, or for each element."""
+    if got.dtype.startswith("complex"):  # its real part alone would be a class
+        raise UnlabelledError(f"{one.set}: {got.dtype} numbers are no classes")
     total = decode.count(got.shape)
     width = got.shape[-1] if got.shape else 1
     integers = got.dtype not in decode.FLOATS

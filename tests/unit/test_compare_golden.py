@@ -190,6 +190,13 @@ FAULTS: dict[str, tuple[Any, Any, list[str] | None, str]] = {
         "label 2, but the output has 2 classes",
     ),
     "too few slices": (np.full((2, 2), 0.5), [0, 1], ["a"], "1 slices for 2 labels"),
+    "complex numbers whose real parts are the labels": (
+        np.array([0 + 9j, 1 - 9j], np.complex64),
+        [0, 1],
+        None,
+        "complex64 numbers are no classes",
+    ),
+    "a row of complex scores": (np.ones((2, 2), np.complex128), [0, 1], None, "complex128 numbers are no classes"),
     "one label for each element of a matrix": (np.full((2, 2), 0.5), [0, 1, 1, 0], None, "4 labels for an output"),
 }
 
