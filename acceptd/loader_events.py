@@ -22,6 +22,8 @@ class Events:
         self._places, self._changed = dict(places), changed
         self._lock = threading.Lock()
         self._watched: dict[Path, tuple[object, Any]] = {}
+        self._gone: set[Path] = set()
+        """Directories whose watch ended with them: another one may have the same inode."""
         self._observer: Any = None
         try:
             from watchdog.observers.inotify import InotifyObserver
@@ -44,7 +46,9 @@ class Events:
             for place, names in self._places.items() if self._observer is not None else ():
                 found = _identity(place)
                 known = self._watched.get(place)
-                if known is not None and known[0] == found:
+                ended = place in self._gone
+                self._gone.discard(place)
+                if known is not None and known[0] == found and not ended:
                     continue
                 if known is not None:
                     del self._watched[place]
@@ -67,11 +71,13 @@ class Events:
     def _schedule(self, place: Path, names: Collection[str]) -> Any:
         from watchdog import events
 
-        changed = self._changed
+        changed, gone = self._changed, self._gone
 
         class Handler(events.FileSystemEventHandler):
             def on_any_event(self, event: events.FileSystemEvent) -> None:
                 paths = (os.fsdecode(event.src_path), os.fsdecode(event.dest_path))
+                if isinstance(event, events.DirDeletedEvent | events.DirMovedEvent) and os.fspath(place) in paths:
+                    gone.add(place)
                 if any(os.path.basename(path) in names or path == os.fspath(place) for path in paths if path):
                     changed()
 

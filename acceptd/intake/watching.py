@@ -6,7 +6,8 @@ import enum
 import errno
 import os
 import threading
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -128,11 +129,14 @@ class _TeamHandler(FileSystemEventHandler):
 
 
 class _RootHandler(FileSystemEventHandler):
-    def __init__(self, changes: Changes) -> None:
+    def __init__(self, changes: Changes, replaced: Callable[[str], None]) -> None:
         self._changes = changes
+        self._replaced = replaced
 
     def on_any_event(self, event: FileSystemEvent) -> None:
         if isinstance(event, (DirCreatedEvent, DirMovedEvent, DirDeletedEvent)):
+            for path in (event.src_path, event.dest_path):
+                self._replaced(os.path.basename(os.fsdecode(path or b"")))
             self._changes.rescan()
 
 
@@ -147,7 +151,9 @@ class Watcher:
         self._changes = changes
         self._poll_seconds = poll_seconds
         self._observer: BaseObserver | None = None
-        self._watches: dict[str, tuple[int, ObservedWatch]] = {}
+        self._watches: dict[str, tuple[tuple[int, int], ObservedWatch]] = {}
+        self._replaced: Counter[str] = Counter()
+        """How often a team's directory came or went. Written by the observer's thread alone."""
 
     def start(self) -> None:
         """Start the observer and watch the inbox itself; raise StateError where the kernel refuses."""
@@ -159,7 +165,8 @@ class Watcher:
                 observer = PollingObserver(timeout=self._poll_seconds)
             observer.start()
             self._observer = observer
-            observer.schedule(_RootHandler(self._changes), os.fspath(self._root), event_filter=_EVENTS)
+            handler = _RootHandler(self._changes, self._count)
+            observer.schedule(handler, os.fspath(self._root), event_filter=_EVENTS)
         except OSError as error:
             self.stop()
             reason = os.strerror(error.errno or errno.EIO)
@@ -185,7 +192,7 @@ class Watcher:
                 del self._watches[team]
         problems = []
         for team, identity in wanted.items():
-            if identity and team not in self._watches:
+            if identity[0] and team not in self._watches:
                 try:
                     watch = observer.schedule(
                         _TeamHandler(team, self._changes), os.fspath(self._root / team), event_filter=_EVENTS
@@ -197,9 +204,17 @@ class Watcher:
                 self._watches[team] = (identity, watch)
         return problems
 
-    def _identity(self, team: str) -> int:
-        """Return the directory's inode: one that was removed and made again needs a new watch."""
+    def _count(self, team: str) -> None:
+        if team in self._watches or team in self._replaced:  # other names in the inbox are no teams
+            self._replaced[team] += 1
+
+    def _identity(self, team: str) -> tuple[int, int]:
+        """Return the directory's inode and how often one came or went; 0 first where there is none.
+
+        One that was removed and made again needs a new watch, and often gets the inode of the old one.
+        """
+        times = self._replaced[team]  # before the look: what comes after it asks for another
         try:
-            return os.stat(self._root / team, follow_symlinks=False).st_ino
+            return os.stat(self._root / team, follow_symlinks=False).st_ino, times
         except OSError:
-            return 0
+            return 0, times

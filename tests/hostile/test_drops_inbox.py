@@ -13,6 +13,7 @@ import pytest
 from acceptd.errors import StateError
 from acceptd.intake.claims import Claim
 from acceptd.intake.inbox import Inbox, InboxSettings, Notice
+from acceptd.intake.watching import Batch, Changes, Watcher
 
 pytestmark = pytest.mark.hostile
 LONG = 3600.0
@@ -237,6 +238,28 @@ def test_a_team_that_is_removed_and_made_again_is_watched_again(desk: Desk) -> N
     stage(desk).rename(desk.root / "mosaic" / "v1")
     (desk.root / "mosaic" / "v1.ready").touch()
     assert desk.next().name == "v1"
+
+
+def test_a_team_that_gets_the_inode_of_the_one_before_has_a_watch_of_its_own(desk: Desk) -> None:
+    changes = Changes()
+    watcher = Watcher(desk.root, changes, None)
+    watcher.start()
+    try:
+        assert watcher.watch(["mosaic"]) == []
+        for name in (b"one", b"two", b"three"):
+            (desk.root / "mosaic").rmdir()
+            (desk.root / "mosaic").mkdir()  # ext4 gives the inode that has just become free
+            assert watcher.watch(["mosaic"]) == []  # before its events are heard
+            heard: set[bytes] = set()
+            while name not in heard:
+                batch = changes.wait(WAIT) or Batch()
+                assert batch != Batch(), "neither the inbox nor the team tells anything"
+                assert watcher.watch(["mosaic"]) == []
+                heard = {one for _, one in batch.places}
+                (desk.root / "mosaic" / os.fsdecode(name)).write_bytes(b"")  # a touch of what is there is no event
+            (desk.root / "mosaic" / os.fsdecode(name)).unlink()
+    finally:
+        watcher.stop()
 
 
 def test_a_flood_of_names_is_scanned_in_part_and_reported(desk: Desk) -> None:

@@ -22,6 +22,7 @@ from acceptd.errors import (
     StorageError,
 )
 from acceptd.loader import OpenRelease, watch
+from acceptd.loader_events import Events
 from acceptd.loader_watch import Watch
 from acceptd.release import channel as channels
 from acceptd.release import objects
@@ -63,6 +64,22 @@ def test_each_promotion_is_given_once_by_events_alone(world: World) -> None:
         assert numbers == [1, 2, 3]
         assert releases.release.number == 3
         assert releases.wait(0) is None
+
+
+def test_a_directory_that_gets_the_inode_of_the_one_before_is_watched_again(tmp_path: Path) -> None:
+    place, heard = tmp_path / "channel", threading.Event()
+    place.mkdir()
+    events = Events({place: {"channel.json"}}, heard.set)
+    try:
+        place.rmdir()
+        place.mkdir()  # ext4 gives the inode that has just become free
+        assert heard.wait(30)
+        heard.clear()
+        events.renew()
+        (place / "channel.json").touch()
+        assert heard.wait(30)
+    finally:
+        events.stop()
 
 
 def test_each_promotion_is_given_once_by_looks_where_there_are_no_events(
