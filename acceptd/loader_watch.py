@@ -41,8 +41,9 @@ class Watch(Generic[R]):
     Kept through, the old release goes on: StorageError and ReleaseNotFoundError, where nothing is there to read.
     :attr:`problem` has the error until a look succeeds.
 
-    Safe for several threads: each new release is given to one of those that iterate; :attr:`release` is there for
-    all. :meth:`stop` (or leaving the context) ends every iteration at once.
+    Safe for several threads: each new release, and each error, is given to one of those that iterate;
+    :attr:`release` is there for all, and raises that error too until a look succeeds. :meth:`stop` (or leaving the
+    context) ends every iteration at once.
     """
 
     def __init__(self, opening: Opening, make: Callable[[dict[str, Any]], R], poll_seconds: float) -> None:
@@ -52,6 +53,7 @@ class Watch(Generic[R]):
         self._wake = threading.Event()
         self._stopped = False
         self._problem: LoaderError | None = None
+        self._refused: LoaderError | None = None
         self._given = ""
         self._late = False
         folder = opening.base / opening.folder
@@ -67,7 +69,9 @@ class Watch(Generic[R]):
 
     @property
     def release(self) -> R:
-        """The newest release that was opened."""
+        """The newest release that was opened; raises the error that says it may not be used any more."""
+        if (refused := self._refused) is not None:
+            raise refused.with_traceback(None)
         return self._release
 
     @property
@@ -135,22 +139,21 @@ class Watch(Generic[R]):
                     self._expires = trust.epoch(self._release.expires_at)
                 else:
                     self._expires = said.expires
-                self._problem, self._late = None, False
+                self._problem, self._refused, self._late = None, None, False
             except KEPT_ON as error:
                 self._problem = error
-            except ExpiredError:
-                self._problem, self._late = None, True
-                raise
-            except LoaderError:
-                self._problem = None
+            except LoaderError as error:
+                self._problem, self._refused = None, error
+                self._late = self._late or isinstance(error, ExpiredError)
                 raise
         if not self._late and self._opening.now() >= self._expires:
             self._late = True
             why = f" ({self._problem})" if self._problem is not None else ""
-            raise ExpiredError(
+            self._refused = ExpiredError(
                 f"channel.json of {self._opening.model_id} {self._opening.channel} expired at "
                 f"{self._release.expires_at} and no newer one can be read{why}: it may be withheld from refresh"
             )
+            raise self._refused
 
     def _stamps(self) -> tuple[object, ...]:
         """Return what changes when one of the signed files is replaced, written, removed or out of reach."""

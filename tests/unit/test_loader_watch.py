@@ -82,6 +82,28 @@ def test_a_directory_that_gets_the_inode_of_the_one_before_is_watched_again(tmp_
         events.stop()
 
 
+def test_a_thread_that_only_reads_the_release_gets_no_revoked_one(world: World) -> None:
+    with watched(world) as releases:
+        first = next(releases)
+        world.revoke(first.bundle_digest)
+        with pytest.raises(RevokedError):
+            releases.wait(30)
+        with pytest.raises(RevokedError):
+            _ = releases.release
+        second = world.released("2.0.0")
+        assert next(releases).number == second.number == releases.release.number
+
+
+def test_a_thread_that_only_reads_the_release_gets_no_expired_one(world: World) -> None:
+    with watched(world) as releases:
+        next(releases)
+        world.now += 7200.0
+        with pytest.raises(ExpiredError):
+            releases.wait(30)
+        with pytest.raises(ExpiredError):
+            _ = releases.release
+
+
 def test_each_promotion_is_given_once_by_looks_where_there_are_no_events(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
