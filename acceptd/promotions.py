@@ -7,6 +7,7 @@ rollback stays, and what was judged before its current release does not either.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,6 +32,8 @@ from acceptd.release.who import DAEMON
 from acceptd.review.desk import automatic
 from acceptd.rules import Rules
 
+LEAST_REST: Final = 60.0
+MOST_REST: Final = 3600.0
 KEPT: Final = ("release", "releases", "promotion_trouble")
 """What the report says of promotions, beside what was judged."""
 log = structlog.get_logger("acceptd.promotions")
@@ -57,6 +60,11 @@ class Due:
     row: Row
     rule: Rule
 
+    @property
+    def place(self) -> tuple[str, str, str]:
+        """Model, channel and bundle."""
+        return self.row.model_id, self.rule.name, self.row.digest
+
 
 @dataclass(slots=True)
 class Promotions:
@@ -68,8 +76,12 @@ class Promotions:
     rules: Callable[[], Rules]
     clock: Callable[[], str] = utc_now
     """UTC, RFC 3339. Only looked at first: a promotion asks the ledger's own."""
+    now: Callable[[], float] = time.monotonic
+    """Seconds of a clock that is never set."""
     _told: set[tuple[str, str, str, str]] = field(default_factory=set)
     """Troubles that the log has already: a tick comes every few seconds."""
+    _rests: dict[tuple[str, str, str], tuple[float, float]] = field(default_factory=dict)
+    """Of what the storage refused, until when it is not tried again, and for how long: each try burns a number."""
 
     def accepted(self, row: Submission, digest: str) -> Promoted:
         """Promote an accepted bundle, stored and under the store's lock, to the channels that its verdict named.
@@ -129,7 +141,8 @@ class Promotions:
         for problem in done.problems:
             log.error("channel not refreshed", what=problem)
         for due in self.due():
-            self._promote(due, terms)
+            if self.now() >= self._rests.get(due.place, (0.0, 0.0))[0]:
+                self._promote(due, terms)
 
     def due(self) -> Iterator[Due]:
         """Yield what has been long enough in another channel by now, and may go on by itself."""
@@ -175,9 +188,13 @@ class Promotions:
                     terms=terms,
                 )
         except (AcceptdError, OSError) as error:
-            if (told := (row.model_id, rule.name, row.digest, str(error))) not in self._told:
+            if (told := (*due.place, str(error))) not in self._told:
                 self._told.add(told)
                 log.warning("not promoted", model=row.model_id, channel=rule.name, reason=str(error))
+            if not isinstance(error, ReleaseError):  # a refusal takes no number; what people say counts at once
+                rest = min(max(2 * self._rests.get(due.place, (0.0, 0.0))[1], LEAST_REST), MOST_REST)
+                self._rests[due.place] = (self.now() + rest, rest)
             return None
+        self._rests.pop(due.place, None)
         log.info("promoted", model=made.model_id, channel=made.channel, number=made.number)
         return made

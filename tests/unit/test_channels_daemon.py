@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from acceptd.errors import ReleaseError
+from acceptd.errors import ReleaseError, StateError
 from acceptd.policy.channels import AfterTable, ChannelTable, ReleaseTable
 from acceptd.policy.policy import ApprovalsTable, Policy
 from acceptd.policy.profile import Profile
@@ -163,6 +163,31 @@ def test_the_daemons_regular_look_promotes_what_is_due_and_signs_each_channel_fo
     assert row is not None
     assert row.digest == accepted.digest
     assert [lives[0](name) for name in ("canary", "production", "gone")] == [60, 86_400, 86_400]
+
+
+def test_what_the_storage_refuses_is_tried_again_ever_later_and_burns_no_number_each_time(
+    world: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    accepted, _ = world.accept("1.0.0")
+    world.now += 7200.0
+    clock, tries = [0.0], []
+    world.promotions.now = lambda: clock[0]
+
+    def refused(*_: Any, **__: Any) -> None:
+        tries.append(clock[0])
+        raise StateError("No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("acceptd.promotions.promote", refused)
+        for _ in range(480):  # two hours of looks every 15 s
+            world.promotions.keep()
+            clock[0] += 15.0
+    assert tries == [0.0, 60.0, 180.0, 420.0, 900.0, 1860.0, 3780.0]
+    clock[0] += 3600.0
+    world.promotions.keep()
+    row = read_book(world.ledger).current(MODEL, "production")
+    assert row is not None
+    assert (row.digest, row.number) == (accepted.digest, 1)
 
 
 def test_a_rollback_stays_although_the_other_channel_has_the_bundle_still(world: Running) -> None:
