@@ -27,6 +27,8 @@ from acceptd.release.layout import make_directories
 
 INVENTORY: Final = "store/inventory"
 _MAX_INVENTORY_BYTES: Final = 64 << 20
+_TAKEN: Final = frozenset({errno.EEXIST, errno.ENOTEMPTY})
+"""What rename(2) says where the place of a directory has another one already."""
 _ANY: Final = LimitsTable(
     files=1 << 40, bundle_bytes=1 << 50, file_bytes=1 << 50, path_bytes=1 << 20, path_depth=64
 )
@@ -181,7 +183,7 @@ def _move(source: Path, target: Path, sealed: Sealed) -> bool:
     try:
         os.rename(source, target)
     except OSError as error:
-        if error.errno in {errno.EEXIST, errno.ENOTEMPTY}:
+        if error.errno in _TAKEN:
             return False
         if error.errno != errno.EXDEV:
             raise
@@ -191,7 +193,13 @@ def _move(source: Path, target: Path, sealed: Sealed) -> bool:
             files.remove_tree(temporary.parent, temporary.name)
             raise ReleaseError(f"the sealed copy no longer gives the digest {sealed.digest}") from error
         failpoint("release.store.copied")
-        os.rename(temporary, target)
+        try:
+            os.rename(temporary, target)
+        except OSError as late:
+            if late.errno not in _TAKEN:
+                raise
+            files.remove_tree(temporary.parent, temporary.name)
+            return False
         failpoint("release.store.moved")
         files.remove_tree(source.parent, source.name)
     return True

@@ -46,6 +46,34 @@ def test_put_moves_the_sealed_directory(world: World) -> None:
     assert store.digests(world.state) == [sealed.digest]
 
 
+@pytest.mark.parametrize("other_device", [False, True])
+def test_the_same_bundle_that_comes_first_while_one_is_moved_is_kept_once(
+    world: World, monkeypatch: pytest.MonkeyPatch, other_device: bool
+) -> None:
+    one, sealed = world.sealed(FILES)
+    two, _ = world.sealed(FILES)
+    rename, raced = os.rename, []
+
+    def move(source: Any, target: Any, **more: Any) -> None:
+        into_store = str(target).endswith(sealed.digest)
+        if other_device and into_store and source == two:
+            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), source)
+        if into_store and not raced:
+            raced.append(source)
+            store.put(world.state, one, sealed)  # another submission's
+        rename(source, target, **more)
+
+    monkeypatch.setattr(os, "rename", move)
+    target = store.put(world.state, two, sealed)
+    assert raced
+    assert not one.exists()
+    assert not two.exists()
+    assert {file.path for file in store.verify(world.state, sealed.digest)} == set(FILES)
+    assert store.digests(world.state) == [sealed.digest]
+    assert target.is_dir()
+    assert survivors(world.state) == []
+
+
 def test_the_same_bundle_twice_is_kept_once(world: World) -> None:
     one, sealed = world.sealed(FILES)
     two, again = world.sealed(FILES)
