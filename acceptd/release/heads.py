@@ -39,6 +39,10 @@ def proved(state: Path, ledger: Ledger, keys: ReleaseKeys, seq: int) -> tuple[In
         except (AnchorError, ConfigError, StateError, OSError) as error:
             log.warning("a release without a signed checkpoint", entry=seq, reason=str(error))
             size, note = None, ""
+    else:
+        log.warning(
+            "a release without a signed checkpoint", entry=seq, reason="the ledger's key is not usable here"
+        )
     return Inclusion.model_validate(ledger.proof(seq, size).as_json()), note
 
 
