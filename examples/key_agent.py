@@ -3,8 +3,8 @@
 The agent reads key files once, listens on a Unix socket that its own user alone can reach, and signs for a role
 only what that role signs: a stolen socket makes a release key sign no revocation.
 
-    python examples/key_agent.py serve /run/acceptd-keys/socket release=/root/release.pem
-    python examples/key_agent.py public /root/release.pem > release.pub
+    python examples/key_agent.py serve /run/acceptd-keys/socket release=/etc/acceptd-keys/release.pem
+    python examples/key_agent.py public /etc/acceptd-keys/release.pem > release.pub
 
 In ``acceptd.toml``, for the role whose key the agent has:
 

@@ -67,7 +67,7 @@ def check(
     if against is not None and suite is not None:
         raise UsageError("--against goes with one bundle", remedy="acceptd check PATH --against OLDER")
     for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _leave)
+        signal.signal(number, leave)
     rules = _rules(chosen_state(state), policy, overrides or [])
     wanted = {"--jsonl": jsonl, "--sarif": sarif, "--junit": junit}
     if suite is not None:
@@ -83,7 +83,7 @@ def check(
     raise typer.Exit(code)
 
 
-def _leave(number: int, _frame: object) -> None:
+def leave(number: int, _frame: object) -> None:
     """End as Ctrl-C does, so that no process and no temporary directory is left."""
     signal.signal(number, signal.SIG_IGN)
     raise SystemExit(128 + number)

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from acceptd.cli.check import _leave as leave
+from acceptd.cli.check import leave
 from acceptd.cli.common import JsonOption, StateOption, chosen_state, console, progress_console, worst
 from acceptd.config import load_settings, policies_directory, require_state
 from acceptd.errors import UsageError

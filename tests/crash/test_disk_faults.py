@@ -29,7 +29,7 @@ def home() -> Iterator[Path]:
     shutil.rmtree(made)
 
 
-@pytest.mark.skipif(bool(MISSING), reason=MISSING or "it can be")
+@pytest.mark.skipif(bool(MISSING), reason=MISSING or "nothing is missing")
 def test_a_promotion_whose_calls_fail_loses_nothing(home: Path) -> None:
     base, root = prepare(home, "both"), home / "root"
     before = whole.remember(whole.copy(base, root))
@@ -48,7 +48,7 @@ def test_a_promotion_whose_calls_fail_loses_nothing(home: Path) -> None:
         stage.close()
 
 
-@pytest.mark.skipif(bool(full.MISSING), reason=full.MISSING or "it can be")
+@pytest.mark.skipif(bool(full.MISSING), reason=full.MISSING or "nothing is missing")
 def test_on_a_full_disk_a_revocation_goes_on_record_and_all_else_says_why_it_does_not(tmp_path: Path) -> None:
     done = full.inside(tmp_path, "quick")
     tried = [json.loads(line) for line in done.stdout.splitlines()]
@@ -59,7 +59,7 @@ def test_on_a_full_disk_a_revocation_goes_on_record_and_all_else_says_why_it_doe
     assert ended["0 bytes free", "revoke"] == "refused"
 
 
-@pytest.mark.skipif(bool(MISSING), reason=MISSING or "it can be")
+@pytest.mark.skipif(bool(MISSING), reason=MISSING or "nothing is missing")
 def test_a_daemon_whose_ledger_is_not_synchronised_ends_and_the_next_one_takes_up_all(tmp_path: Path) -> None:
     """fsync(2), NOTES: after a failure a later success says nothing; so this process writes nothing more."""
     with world(tmp_path) as made:
