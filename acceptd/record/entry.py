@@ -301,7 +301,7 @@ def check_body(kind: str, submission: str | None, body: Mapping[str, Any]) -> No
                 valid_sha256(_text(body, key))
             if not isinstance(body.get("envelope"), dict):
                 raise ValueError("`envelope` is a DSSE envelope")
-    except ValueError as error:
+    except (ValueError, TypeError, KeyError, AttributeError) as error:  # a list where a word is due, among others
         raise LedgerError(f"an entry of type {kind!r} is malformed: {error}") from error
 
 

@@ -144,7 +144,7 @@ def ordinary(row: tuple[Any, ...], leaf_hash: bytes) -> Known | None:
             return None
     except (LedgerError, TypeError, KeyError):
         return None
-    return Known(kind, seq, at, submission, body)
+    return Known(kind, value["seq"], at, submission, body)
 
 
 def check_entry(row: Stored, leaf_hash: bytes, report: Report) -> Known | None:

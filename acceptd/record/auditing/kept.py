@@ -64,7 +64,7 @@ def _kept(row: _Queued, data: dict[str, Any], where: str, found: Report) -> None
         body = decode(row.leaf or b"", b"").body
     except LedgerError:
         return  # the entries' own check says it
-    if data.get("verdict") not in {None, body.get("verdict")}:
+    if data.get("verdict") not in (None, body.get("verdict")):  # either may be a list
         found.add("queue", where, f"holds the verdict {data['verdict']!r:.80}, its entry another")
     if body.get("uid", row.uid) != row.uid:
         found.add("queue", where, f"was dropped by uid {row.uid!r:.80}, its verdict says {body['uid']!r:.80}")
