@@ -14,6 +14,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 from acceptd.errors import ExportError, LoaderError, ReleaseError, SigningError, StateError
 from acceptd.export import build, plan, verify
@@ -29,6 +30,9 @@ from acceptd.release import objects, rotated, trust
 from acceptd.release.book import Row, read_book
 from acceptd.release.layout import revocation_lock, store_lock
 from acceptd.release.signers import ReleaseKeys
+
+TRIES: Final = 3
+"""Of one model in one run, where promotions come while it is copied."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +96,11 @@ class _Run:
     whole: bool
     result: Followed
 
-    def bring(self, model_id: str, channel: str) -> set[str]:
-        """Bring the homes of one model on one channel in line; return them."""
+    def bring(self, model_id: str, channel: str, tries: int = TRIES) -> set[str]:
+        """Bring the homes of one model on one channel in line; return them.
+
+        Where the ledger moves on while a number is copied, with what is current then: ``tries`` times in one run.
+        """
         row = read_book(self.origin.ledger).current(model_id, channel)
         begin = plan.homes(self.target.kind, model_id, channel)
         plain = self.target.kind == "plain"
@@ -104,6 +111,10 @@ class _Run:
                     self.withdraw(home, "its release is revoked" if row else "nothing is current")
                 return mine
             units = self.publish(row)
+            if units is None and tries > 1:
+                return self.bring(model_id, channel, tries - 1)
+            if units is None:
+                raise ExportError(f"number {row.number} is not current any more", remedy="the next run follows")
         except (ExportError, ReleaseError, SigningError, StateError, LoaderError, OSError) as error:
             self.result.problems.append(f"{model_id} {channel}: {error}")
             for home in sorted(mine):
@@ -113,8 +124,8 @@ class _Run:
             self.withdraw(home, "the release has no such model any more")
         return mine | units
 
-    def publish(self, row: Row) -> set[str]:
-        """Export a release; return its homes."""
+    def publish(self, row: Row) -> set[str] | None:
+        """Export a release; return its homes, None where it was not current any more when it was to be served."""
         state, keys = self.origin.state, self.origin.keys
         released = channels.verified_release(state, keys, row, row.release_digest)
         units = plan.units(self.target.kind, released)
@@ -128,24 +139,26 @@ class _Run:
             if not right:
                 with store_lock(state, shared=True):  # what is copied is not removed meanwhile
                     staged = build.build(self.place.staging, said, unit, source)
-            self.put(row, unit, staged)
+            if not self.put(row, unit, staged):
+                return None
             self.purge(unit.home)
         return {unit.home for unit in units}
 
-    def put(self, row: Row, unit: plan.Unit, staged: str) -> None:
-        """Rename what was staged into its home and switch to it, unless the ledger has moved on meanwhile."""
+    def put(self, row: Row, unit: plan.Unit, staged: str) -> bool:
+        """Rename what was staged into its home and switch to it; False where the ledger has moved on meanwhile."""
         with revocation_lock(self.origin.state, shared=True):
             now = read_book(self.origin.ledger).current(row.model_id, row.channel)
             if now is None or now.number != row.number or row.digest in self.revoked():
                 if staged:
                     self.place.take_away(f".staging/{staged}")
-                raise ExportError(f"number {row.number} is not current any more", remedy="the next run follows")
+                return False
             if staged and not (self.place.root / unit.home).exists():
                 self._whole_home(unit, staged)
             else:
                 self._into(unit, staged)
             if staged:
                 self.result.done.append(f"{unit.place}: exported")
+            return True
 
     def _whole_home(self, unit: plan.Unit, staged: str) -> None:
         """Bring a first number into its place with its switch, by one rename: no consumer sees an empty home."""

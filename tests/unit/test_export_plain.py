@@ -299,8 +299,34 @@ def test_what_was_revoked_while_it_was_copied_is_never_served(
         return name
 
     monkeypatch.setattr(build, "build", slow)
-    assert "not current any more" in exported.follow().problems[0]
+    assert exported.follow().problems == []
     assert not (exported.root / HOME).exists()
+    assert list((exported.root / ".staging").iterdir()) == []
+
+
+@pytest.mark.parametrize(("moves", "problems"), [(1, 0), (9, 1)])
+def test_what_is_promoted_while_another_is_copied_is_served_by_the_same_run(
+    world: World, exported: Exported, monkeypatch: pytest.MonkeyPatch, moves: int, problems: int
+) -> None:
+    from acceptd.export import build
+
+    world.released()
+    real, moved = build.build, []
+
+    def slow(*words: object) -> str:
+        name = real(*words)  # type: ignore[arg-type]
+        if len(moved) < moves:
+            moved.append(world.released(f"{len(moved) + 2}.0.0"))
+        return name
+
+    monkeypatch.setattr(build, "build", slow)
+    done = exported.follow()
+    assert len(done.problems) == problems
+    assert all("not current any more" in line for line in done.problems)
+    assert (exported.root / HOME / "current").exists() == (not problems)
+    monkeypatch.undo()
+    assert exported.follow().problems == []
+    assert (exported.root / HOME / "current").readlink().name == f"{moved[-1].number:06d}"
 
 
 def test_the_keyring_of_loaders_verifies_an_export(world: World, exported: Exported) -> None:
