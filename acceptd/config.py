@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 import stat
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -23,6 +24,9 @@ CHECKOUT = Path(__file__).resolve().parent.parent
 
 NUMBERS = ("workers", "cores", "memory_bytes", "min_free_bytes", "submission_seconds", "stop_seconds")
 """Keys that a variable ``ACCEPTD_<KEY>`` may set, as whole numbers."""
+TEXTS = ("policy", "policies")
+"""Keys that a variable ``ACCEPTD_<KEY>`` may set, as text."""
+FILE = "acceptd.toml"
 
 
 class InboxTable(BaseModel):
@@ -191,31 +195,55 @@ def default_state() -> Path:
 
 def load_settings(state: Path) -> Settings:
     """Return the settings of ``state``; raise ConfigError with the place for a wrong file or variable."""
-    document: dict[str, object] = {}
-    path = state / "acceptd.toml"
-    if path.exists():
-        refuse_strangers(path)
-        try:
-            document = tomllib.loads(path.read_text("utf-8"))
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise ConfigError(f"{path}: {error}", remedy="mend the TOML text") from error
-        except OSError as error:
-            raise ConfigError(f"{path}: {error.strerror}", remedy="make it a readable TOML file") from error
-    for key in ("policy", "policies"):
-        value = os.environ.get(f"ACCEPTD_{key.upper()}")
-        if value:
-            document[key] = value
-    for key in NUMBERS:
-        value = os.environ.get(f"ACCEPTD_{key.upper()}")
-        if value:
-            if not value.isdecimal():
-                raise ConfigError(f"ACCEPTD_{key.upper()}={value!r} is not a whole number")
-            document[key] = int(value)
+    return load_with_sources(state)[0]
+
+
+def load_with_sources(state: Path) -> tuple[Settings, dict[str, str]]:
+    """Return the settings of ``state``, and for each dotted key that is set, which variable or file sets it.
+
+    Raises ConfigError as :func:`load_settings` does.
+    """
+    path = state / FILE
+    document = _document(path)
+    sources = dict.fromkeys(flat(document), FILE)
+    for key in (*TEXTS, *NUMBERS):
+        variable = f"ACCEPTD_{key.upper()}"
+        value = os.environ.get(variable)
+        if not value:
+            continue
+        if key in NUMBERS and not (value.isascii() and value.isdecimal()):
+            raise ConfigError(f"{variable}={value!r:.200} is not a whole number")
+        document[key] = int(value) if key in NUMBERS else value
+        sources[key] = variable
     found = first(document, Settings)
     if isinstance(found, Trouble):
         words = f"{found.key}: {found.message}" if found.key else found.message
-        raise ConfigError(f"{path}: {words}", remedy="docs/operations.md lists the keys")
-    return found
+        source = sources.get(found.key, FILE)
+        place = path if source == FILE else source
+        raise ConfigError(f"{place}: {words}", remedy="docs/operations.md lists the keys")
+    return found, sources
+
+
+def flat(document: Mapping[str, Any], before: str = "") -> dict[str, Any]:
+    """Return a document's values by dotted key; a list, of tables too, is one value."""
+    result: dict[str, Any] = {}
+    for key, value in document.items():
+        inner = isinstance(value, Mapping)
+        result |= flat(value, f"{before}{key}.") if inner else {f"{before}{key}": value}
+    return result
+
+
+def _document(path: Path) -> dict[str, object]:
+    """Return the file as a document, empty where there is none."""
+    if not path.exists():
+        return {}
+    refuse_strangers(path)
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ConfigError(f"{path}: {error}", remedy="mend the TOML text") from error
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}", remedy="make it a readable TOML file") from error
 
 
 def policies_directory(settings: Settings) -> Path:

@@ -50,7 +50,7 @@ _COMMANDS = {
     "verify": ("verify", "verify"),
     "reaccept": ("reaccept", "reaccept"),
 }
-_GROUPS = ("ledger", "release", "review", "policy", "profile", "key", "contract", "loader", "advisory")
+_GROUPS = ("ledger", "release", "review", "policy", "profile", "key", "contract", "loader", "advisory", "config")
 
 
 def _assemble(wanted: str) -> None:
