@@ -40,6 +40,20 @@ class SelectionShape(Evidence):
     places: Annotated[list[SelectionPlace], Field(max_length=16)]
 
 
+class LastStep(Evidence):
+    """One operator before an output, ``domain::op_type`` outside ONNX's own. ``axis``: None where not written."""
+
+    op_type: Line
+    axis: Annotated[int, Field(ge=-64, le=64)] | None = None
+
+
+class Ending(Evidence):
+    """The last operators before one output, the last one first, each with the first input that a node makes."""
+
+    output: Line
+    steps: Annotated[list[LastStep], Field(max_length=8)]
+
+
 class Structure(Evidence):
     """The structure of one model over all scopes, training graphs not counted.
 
@@ -57,3 +71,7 @@ class Structure(Evidence):
     selections: Annotated[list[SelectionShape], Field(max_length=256)]
     selection_shapes: Count
     notes: Annotated[list[Text], Field(max_length=16)] = []
+    endings: Annotated[list[Ending], Field(max_length=256)] = []
+    """Only where the order asked for it, as ``producer``: ``acceptd bundle init`` guesses from them."""
+    producer: Annotated[list[Text], Field(max_length=2)] = []
+    """Name and version of what wrote the file, by its own word."""

@@ -73,13 +73,13 @@ def contract_text(document: Mapping[str, Any], comments: Comments, head: Sequenc
     ``head`` are comment lines at the top. What is told of a key that is not there stands where it would.
     """
     lines = [f"# {one}".rstrip() for one in head]
-    lines += ["", *_pairs(document, comments, "", skip=("dims", "ceilings", "models"))]
+    lines += ["", *pairs(document, comments, "", skip=("dims", "ceilings", "models"))]
     for number, (name, bounds) in enumerate(document.get("dims", {}).items()):
-        told = [] if number else _told(comments, "dims")
-        lines += ["", *told, f"[dims.{key(name)}]", *_pairs(bounds, {}, "")]
+        told = [] if number else told_lines(comments, "dims")
+        lines += ["", *told, f"[dims.{key(name)}]", *pairs(bounds, {}, "")]
     ceilings = document.get("ceilings") or {}
     if any(one is not None for one in ceilings.values()) or "ceilings" in comments:
-        lines += ["", *_told(comments, "ceilings"), "[ceilings]", *_pairs(ceilings, comments, "ceilings.")]
+        lines += ["", *told_lines(comments, "ceilings"), "[ceilings]", *pairs(ceilings, comments, "ceilings.")]
     for number, model in enumerate(document["models"]):
         lines += _model(model, comments, f"models[{number}]")
     return "\n".join(lines).strip("\n") + "\n"
@@ -87,28 +87,30 @@ def contract_text(document: Mapping[str, Any], comments: Comments, head: Sequenc
 
 def _model(model: Mapping[str, Any], comments: Comments, place: str) -> Iterator[str]:
     parts = ("inputs", "outputs", "heldout", "quality")
-    yield from ("", *_told(comments, place), "[[models]]")
-    yield from _pairs(model, comments, f"{place}.", skip=parts)
+    yield from ("", *told_lines(comments, place), "[[models]]")
+    yield from pairs(model, comments, f"{place}.", skip=parts)
     for part in ("inputs", "outputs"):
         if not model.get(part):
             yield f"{part} = []"  # a key of the model, so before any table below it
     for part in parts:
-        yield from _told(comments, f"{place}.{part}")
+        yield from told_lines(comments, f"{place}.{part}")
         for index, one in enumerate(model.get(part) or ()):
             within = f"{place}.{part}[{index}]"
-            yield from ("", *_told(comments, within), f"[[models.{part}]]")
-            yield from _pairs(one, comments, f"{within}.")
+            yield from ("", *told_lines(comments, within), f"[[models.{part}]]")
+            yield from pairs(one, comments, f"{within}.")
 
 
-def _pairs(table: Mapping[str, Any], comments: Comments, place: str, skip: Sequence[str] = ()) -> Iterator[str]:
+def pairs(table: Mapping[str, Any], comments: Comments, place: str, skip: Sequence[str] = ()) -> Iterator[str]:
+    """Yield the lines of a table's own keys, with what is told of each; ``skip`` is left to the caller."""
     for name, item in table.items():
         if name in skip:
             continue
-        yield from _told(comments, f"{place}{name}")
+        yield from told_lines(comments, f"{place}{name}")
         if item is not None and item != {}:
             yield f"{key(name)} = {value(item)}"
 
 
-def _told(comments: Comments, place: str) -> Iterator[str]:
+def told_lines(comments: Comments, place: str) -> Iterator[str]:
+    """Yield the comment lines of a place; an empty text is an empty line."""
     for one in comments.get(place, ()):
         yield f"# {one}".rstrip() if one else ""

@@ -62,7 +62,7 @@ def infer(team: str, name: str, facts: Mapping[str, Facts], sealed: Sealed) -> I
     taken: set[str] = set()
     patterns = _patterns(sealed) if len(files) == 1 else []
     for file in files:
-        model_name = "main" if len(files) == 1 else _unique(sanitise(file.removesuffix(".onnx"), "model"), taken)
+        model_name = "main" if len(files) == 1 else unique(sanitise(file.removesuffix(".onnx"), "model"), taken)
         taken.add(model_name)
         one = facts[file]
         models.append(
@@ -88,7 +88,8 @@ def _patterns(sealed: Sealed) -> list[str]:
     return [one.name if one.files else one.inputs for one in take(sealed, None).sets][:256]
 
 
-def _unique(name: str, taken: set[str]) -> str:
+def unique(name: str, taken: set[str]) -> str:
+    """Return a name like ``name`` that is not among ``taken``."""
     candidate, number = name, 2
     while candidate in taken:
         suffix = f"-{number}"
@@ -102,7 +103,8 @@ def _opsets(facts: Facts) -> dict[str, int] | None:
     return dict(facts.opsets)
 
 
-def _shape(value: ValueInfo) -> list[int | str] | None:
+def dimensions(value: ValueInfo) -> list[int | str] | None:
+    """Return a shape that a manifest can hold; what it cannot express is ``?``."""
     if value.shape is None or len(value.shape) > 64:
         return None
     shape: list[int | str] = []
@@ -114,7 +116,7 @@ def _shape(value: ValueInfo) -> list[int | str] | None:
     return shape
 
 
-def _types(value: ValueInfo) -> tuple[str, str | None]:
+def types_of(value: ValueInfo) -> tuple[str, str | None]:
     """Return (dtype, key dtype or None). Of nested kinds the innermost element type counts."""
     nested = _MAP.search(value.detail.replace(" ", ""))
     if nested:
@@ -122,8 +124,9 @@ def _types(value: ValueInfo) -> tuple[str, str | None]:
     return value.dtype, None
 
 
-def _expressible(value: ValueInfo, seen: set[str]) -> str:
-    dtype, key = _types(value)
+def expressible(value: ValueInfo, seen: set[str]) -> str:
+    """Return why a manifest cannot hold this input or output, or an empty text. ``seen``: names before it."""
+    dtype, key = types_of(value)
     if not 1 <= len(value.name) <= 1024:
         return "its name is empty or longer than 1024 characters"
     if value.name in seen:
@@ -136,8 +139,8 @@ def _expressible(value: ValueInfo, seen: set[str]) -> str:
 
 
 def _fields(value: ValueInfo) -> dict[str, object]:
-    dtype, key = _types(value)
-    return {"name": value.name, "type": value.kind, "dtype": dtype, "key_dtype": key, "shape": _shape(value)}
+    dtype, key = types_of(value)
+    return {"name": value.name, "type": value.kind, "dtype": dtype, "key_dtype": key, "shape": dimensions(value)}
 
 
 def _inputs(facts: Facts, file: str, said: list[str]) -> list[InputSpec]:
@@ -146,7 +149,7 @@ def _inputs(facts: Facts, file: str, said: list[str]) -> list[InputSpec]:
     for value in facts.inputs:
         if value.overridable:
             continue
-        problem = _expressible(value, seen)
+        problem = expressible(value, seen)
         if problem:
             said.append(f"{file}: input {value.name[:80]!r} left out: {problem}")
             continue
@@ -159,7 +162,7 @@ def _outputs(facts: Facts, file: str, said: list[str]) -> list[OutputSpec]:
     result: list[OutputSpec] = []
     seen: set[str] = set()
     for value in facts.outputs:
-        problem = _expressible(value, seen)
+        problem = expressible(value, seen)
         if problem:
             said.append(f"{file}: output {value.name[:80]!r} left out: {problem}")
             continue

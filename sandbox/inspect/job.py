@@ -16,7 +16,7 @@ import onnx
 from google.protobuf.message import DecodeError
 
 from sandbox import wire
-from sandbox.inspect import check, facts, structure, stubs, weights
+from sandbox.inspect import check, endings, facts, structure, stubs, weights
 from sandbox.inspect.external import Bundle
 from sandbox.messages import MODEL_DIR, Channel, RefusedError, text_of
 from sandbox.wire_tensor import Buffer
@@ -80,15 +80,23 @@ def body(order: dict[str, Any], channel: Channel, blobs: dict[str, int]) -> dict
     root = Path(spec.get("root", MODEL_DIR))
     bundle = Bundle(name, dict(spec["files"]), frozenset(spec["present"]), frozenset(spec["forbidden"]))
     with mapped(root / name, name, limits["model_bytes"]) as buf:
-        return examine(buf, bundle, limits, channel, root, digests=spec.get("digests") is True)
+        digests, last = spec.get("digests") is True, spec.get("endings") is True
+        return examine(buf, bundle, limits, channel, root, digests=digests, last=last)
 
 
 def examine(
-    buf: Buffer, bundle: Bundle, limits: dict[str, int], channel: Channel, root: Path, *, digests: bool = False
+    buf: Buffer,
+    bundle: Bundle,
+    limits: dict[str, int],
+    channel: Channel,
+    root: Path,
+    *,
+    digests: bool = False,
+    last: bool = False,
 ) -> dict[str, float]:
     """Send the five frames for the model in ``buf``; the bundle's other files are below ``root``.
 
-    ``digests``: hash all weights too, so that two exports can be compared.
+    ``digests``: hash all weights too, so that two exports can be compared. ``last``: say what the outputs end in.
     """
     clock = _Clock()
     walk = wire.walk(buf, len(buf), limits["wire_depth"])
@@ -111,6 +119,8 @@ def examine(
     shape = structure.collect(model, walk.ir_version or 0)
     if digests:
         shape["graph_sha256"] = structure.graph_sha256(buf, walk, root / bundle.model, bundle)
+    if last:
+        shape |= {"endings": endings.frames(model), "producer": endings.producer(model)}
     channel.send("structure", shape)
     clock.stop("structure")
     refused = check.reason(found.problems, found.frame["external"])
@@ -154,7 +164,7 @@ def preload() -> None:
     model = onnx.helper.make_model(graph, ir_version=8, opset_imports=[onnx.helper.make_opsetid("", 13)])
     whole = model.SerializeToString()
     bundle = Bundle("model.onnx", {}, frozenset(), frozenset())
-    examine(whole, bundle, DEFAULT_LIMITS, _Silent(), Path(MODEL_DIR), digests=True)
+    examine(whole, bundle, DEFAULT_LIMITS, _Silent(), Path(MODEL_DIR), digests=True, last=True)
     weights.warm()
     check.phase("", lambda: onnx.checker.check_model(whole + b"\xff"))
     check.phase("", lambda: check.infer(whole + b"\xff"))

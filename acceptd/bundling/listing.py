@@ -1,0 +1,73 @@
+"""What lies in a directory, by names and sizes alone: nothing is opened."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Final
+
+from acceptd.errors import UsageError
+from acceptd.intake.paths import MARKER, shown
+from acceptd.judge.golden_sets import CONVENTIONAL_DIRECTORY
+
+MODEL_SUFFIX: Final = ".onnx"
+MAX_DEPTH: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Regular files by their path inside ``root``, with their sizes; and what is no regular file."""
+
+    root: Path
+    files: dict[str, int] = field(default_factory=dict)
+    special: tuple[str, ...] = ()
+    """Links, sockets, devices: no bundle may hold them."""
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """``.onnx`` files at the top; where there are none, one level below."""
+        found = [path for path in self.files if path.lower().endswith(MODEL_SUFFIX)]
+        top = tuple(path for path in found if "/" not in path)
+        return top or tuple(path for path in found if path.count("/") == 1)
+
+
+def listed(root: Path, most: int, *, near: bool = False) -> Listing:
+    """Return what is below ``root``, sorted; raise UsageError beyond ``most`` files.
+
+    ``near``: the top and directories named like golden sets alone, for a model that lies among other things.
+    Hidden files count, as a bundle's do; a readiness marker at the top does not.
+    """
+    files: dict[str, int] = {}
+    special: list[str] = []
+    for path, info in _walk(root, "", near=near):
+        if not stat.S_ISREG(info.st_mode):
+            special.append(path)
+        elif path != MARKER:
+            files[path] = info.st_size
+        if len(files) + len(special) > most:
+            raise UsageError(
+                f"more than {most} files below {shown(str(root))}",
+                remedy="name the model file and a directory for the bundle: acceptd bundle init MODEL --into DIR",
+            )
+    ordered = dict(sorted(files.items(), key=lambda item: os.fsencode(item[0])))
+    return Listing(root, ordered, tuple(sorted(special)))
+
+
+def _walk(root: Path, head: str, *, near: bool) -> Iterator[tuple[str, os.stat_result]]:
+    folders: list[str] = []
+    with os.scandir(root / head) as entries:
+        for entry in entries:
+            path = f"{head}{entry.name}"
+            if entry.is_dir(follow_symlinks=False):
+                if not near or fnmatchcase(entry.name.lower(), CONVENTIONAL_DIRECTORY):
+                    folders.append(f"{path}/")
+            else:
+                yield path, entry.stat(follow_symlinks=False)
+    for folder in folders:
+        if folder.count("/") >= MAX_DEPTH:
+            raise UsageError(f"{shown(folder)} is nested more than {MAX_DEPTH} deep", remedy="flatten the bundle")
+        yield from _walk(root, folder, near=near)
