@@ -128,6 +128,8 @@ def main() -> int:
     parser.add_argument("--pairs", type=int, default=3)
     parser.add_argument("--place", type=Path, help="a directory on the disk that is meant")
     chosen = parser.parse_args()
+    if chosen.place is not None:
+        chosen.place.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="acceptd-bench-", dir=chosen.place) as name:
         bundle = Path(name) / "bundle"
         build(bundle, max(1, round(chosen.gib * (1 << 30) / LAYER)))

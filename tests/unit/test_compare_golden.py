@@ -220,3 +220,20 @@ def test_hostile_references_never_raise(store: Store) -> None:
     missing = labelled(store, lie, [0] * 4).model_copy(update={"output": "gone", "got": None})
     found = quality([labelled(store, lie, [0] * 4), missing], blobs(store))
     assert [one.note for one in found] == ["malformed", "s: the run gave no tensor of this output"]
+
+
+@pytest.mark.parametrize(
+    "got",
+    [
+        np.array([[np.nan, np.nan], [0.9, 0.1]], np.float32),
+        np.array([[0.9, np.nan], [0.9, 0.1]], np.float32),
+        np.array([np.nan, 0.1], np.float32),
+    ],
+    ids=["a row of NaN", "one NaN in a row", "a lone NaN"],
+)
+@pytest.mark.parametrize("kind", ["probabilities", "logits"])
+def test_a_row_with_nan_is_right_about_no_class(got: Any, kind: str, store: Store) -> None:
+    second = 1 if got.ndim == 1 and kind == "logits" else 0
+    found = figures(store, labelled(store, got, [0, second], kind=kind))[None]
+    assert (found.accuracy, found.brier, found.calibration_error) == (0.5, None, None)
+    assert found.classes[0].false_negatives == 1
