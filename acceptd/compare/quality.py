@@ -194,8 +194,8 @@ def _layout(got: TensorRef, labels: int, one: Labelled) -> tuple[int, int]:
 def _answers(flat: Array, width: int, dtype: str, kind: str) -> tuple[Array, Array | None, int | None]:
     """Return (top class, probabilities or None, number of classes or None) of rows of ``width``.
 
-    A single probability or logit is that of class 1 against class 0. Integers are classes themselves. A row with
-    a NaN names no class (-1): where consumers look, a maximum of it is whatever their library makes of NaN.
+    A single probability or logit is that of class 1 against class 0. Integers are classes themselves. NaN is no
+    class: a row of nothing else has none (-1), and is wrong whatever its label.
     """
     if dtype not in decode.FLOATS:
         return flat.astype(np.int64), None, None
@@ -206,7 +206,7 @@ def _answers(flat: Array, width: int, dtype: str, kind: str) -> tuple[Array, Arr
     else:
         rows = flat.reshape(-1, width)
     ranked = np.where(np.isnan(rows), -np.inf, rows)
-    top = np.where(np.isnan(rows).any(axis=1), -1, ranked.argmax(axis=1))
+    top = np.where(np.isnan(rows).all(axis=1), -1, ranked.argmax(axis=1))
     if width > 1 and kind == "logits":
         with np.errstate(all="ignore"):
             shifted = np.exp(rows - ranked.max(axis=1, keepdims=True))

@@ -226,13 +226,12 @@ def test_hostile_references_never_raise(store: Store) -> None:
     "got",
     [
         np.array([[np.nan, np.nan], [0.9, 0.1]], np.float32),
-        np.array([[0.9, np.nan], [0.9, 0.1]], np.float32),
         np.array([np.nan, 0.1], np.float32),
     ],
-    ids=["a row of NaN", "one NaN in a row", "a lone NaN"],
+    ids=["a row of NaN", "a lone NaN"],
 )
 @pytest.mark.parametrize("kind", ["probabilities", "logits"])
-def test_a_row_with_nan_is_right_about_no_class(got: Any, kind: str, store: Store) -> None:
+def test_a_row_of_nan_is_right_about_no_class(got: Any, kind: str, store: Store) -> None:
     second = 1 if got.ndim == 1 and kind == "logits" else 0
     found = figures(store, labelled(store, got, [0, second], kind=kind))[None]
     assert (found.accuracy, found.brier, found.calibration_error) == (0.5, None, None)
