@@ -8,16 +8,30 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from rich.console import Console
 
-from acceptd.cli import check, common, reaccept, release_diff, release_history, replay, status, tables, verify
+from acceptd.cli import (
+    check,
+    common,
+    portfolio,
+    reaccept,
+    release_diff,
+    release_history,
+    replay,
+    status,
+    tables,
+    verify,
+)
+from acceptd.portfolio.facts import Facts, Judged, ProfileWord
+from acceptd.portfolio.rows import Portfolio, assemble
 from acceptd.reaccept.result import Reaccepted
 from acceptd.reaccept.standing import Standing
 from acceptd.record.canonical import canonical, plain
 from acceptd.record.queue import Submission
+from acceptd.release.book import Book
 from acceptd.release.difference import Change, Difference, Side
 from acceptd.release.history import HistoryLine
 from acceptd.replay.again import Replayed
@@ -99,6 +113,15 @@ def _replayed(report: Report) -> Replayed:
     )
 
 
+def _portfolio(report: Report) -> Portfolio:
+    text = str(report["reason"])
+    word = ProfileWord(text, text)
+    judged = Judged(1, text, "accepted", text, "2026-11-29T15:17:00Z", text, text, text, text, text, (word,))
+    newest = replace(judged, seq=2, verdict="rejected")
+    facts = Facts(Book(), newest={text: newest}, accepted={text: judged}, troubles=(text,))
+    return assemble(facts, at="2026-11-30T00:00:00Z", within_seconds=60)
+
+
 def _differing(report: Report) -> Difference:
     text = str(report["reason"])
     one = Side("", text, 1, "promote", "", "", text, "", "", ())
@@ -148,6 +171,12 @@ CHANNELS: Final = (
         "lines",
         lambda report: _screen(lambda out: out.print(status.submissions([_row(report)]))),
         ("acceptd.cli.status",),
+    ),
+    Channel(
+        "terminal: the portfolio",
+        "lines",
+        lambda report: _screen(lambda out: portfolio.print_portfolio(out, _portfolio(report), every=True)),
+        ("acceptd.cli.portfolio",),
     ),
     Channel(
         "terminal: an error",

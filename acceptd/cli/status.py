@@ -14,6 +14,7 @@ from rich.text import Text
 
 from acceptd.cli.common import JsonOption, StateOption, chosen_state, console
 from acceptd.cli.release_words import held_json, held_line
+from acceptd.cli.times import span
 from acceptd.config import require_state
 from acceptd.daemon_lock import holder
 from acceptd.export import tally
@@ -33,12 +34,23 @@ GIVEN_UP_SHOWN = 5
 
 def status(
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1000, help="How many submissions.")] = 20,
-    team: Annotated[str | None, typer.Option("--team")] = None,
+    team: Annotated[str | None, typer.Option("--team", help="Only this team's.")] = None,
+    portfolio: Annotated[
+        bool, typer.Option("--portfolio", help="Every model instead: releases, and what needs a person soon.")
+    ] = False,
+    within: Annotated[str, typer.Option("--within", help="Portfolio: how far ahead soon is, as 30d.")] = "30d",
+    all_: Annotated[bool, typer.Option("--all", help="Portfolio: list what is in order too.")] = False,
     state: StateOption = None,
     json_: JsonOption = False,
 ) -> None:
     """Print the state of the queue, what runs, what was given up, and the newest submissions."""
     paths = require_state(chosen_state(state))
+    if portfolio:
+        from acceptd.cli.portfolio import portfolio as print_portfolio
+
+        seconds = span(within, option="--within")
+        print_portfolio(paths, team=team, within_seconds=seconds, all_=all_, json_=json_)
+        return
     with Ledger.open(paths.state, create=False) as ledger:
         queue = Queue(ledger)
         counts = queue.counts()

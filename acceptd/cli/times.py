@@ -26,3 +26,11 @@ def moment(text: str, now: float | None = None, *, option: str = "--since") -> s
         message = f"{option} {text!r:.60}: {error.message}"
         raise UsageError(message, remedy="write 30d, 12h or a UTC time") from error
     return text
+
+
+def span(text: str, *, option: str) -> int:
+    """Return the seconds of a span such as ``30d`` or ``12h``. Raises UsageError."""
+    found = _SPAN.fullmatch(text)
+    if found is None:
+        raise UsageError(f"{option} {text!r:.60}: no span of time", remedy="write 30d, 12h or 8w")
+    return int(found[1]) * _SECONDS[found[2]]

@@ -1,0 +1,1 @@
+"""Portfolio: every model on one page: what is promoted, by which acceptance, and what will need a person soon."""
