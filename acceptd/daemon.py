@@ -11,13 +11,11 @@ import gc
 import os
 import queue
 import secrets
-import shutil
 import signal
 import threading
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
 
 import structlog
 
@@ -27,11 +25,11 @@ from acceptd.config import Paths, Settings, policies_directory
 from acceptd.daemon_lock import acquire
 from acceptd.errors import AcceptdError, CellUnavailableError, LedgerError, SigningError, StateError
 from acceptd.export.service import Following
+from acceptd.housekeeping import Housekeeping, guarded, tell
 from acceptd.intake.claims import Claim
 from acceptd.intake.files import remove_tree
 from acceptd.intake.inbox import Inbox, InboxSettings, Notice
 from acceptd.lifecycle import EXAMINED, Lifecycle
-from acceptd.record import reserve
 from acceptd.record.anchor import open_anchor
 from acceptd.record.entry import moment_of
 from acceptd.record.keystore import in_force, open_signer, own_history
@@ -40,11 +38,14 @@ from acceptd.record.log import Ledger
 from acceptd.record.migrate import migrate
 from acceptd.record.notary import Notary
 from acceptd.record.queue import Queue
-from acceptd.release.reconcile import Reconciled, catch_up, reconcile
+from acceptd.release.reconcile import reconcile
 from acceptd.release.settle import Terms
 from acceptd.release.signers import ReleaseKeys
 from acceptd.retention.service import Retention
+from acceptd.rooms import Rooms
 from acceptd.rules import Rules, load_rules
+from acceptd.supervisor.notify import Notifier
+from acceptd.supervisor.pulse import EXTENSION, Pulse
 from acceptd.tools import Tools
 from acceptd.work.admission import Admission
 from acceptd.work.budget import NOTHING, Share
@@ -54,25 +55,12 @@ from acceptd.work.rotation import Task
 from acceptd.work.workers import Workers
 
 HOUSEKEEPING_SECONDS = 15.0
+ENDING_SECONDS = 900.0
+"""How long the end of cancelled work may ask the service manager for more time."""
 STOPS = frozenset({signal.SIGTERM, signal.SIGINT})
 ROOM, QUIET = -1, -2
 """Words beside the signals: the queue takes submissions again; nothing runs any more."""
 log = structlog.get_logger("acceptd.daemon")
-
-
-@dataclass(frozen=True, slots=True)
-class _Rooms:
-    """What a running daemon holds open."""
-
-    ledger: Ledger
-    queue: Queue
-    keys: ReleaseKeys
-    lifecycle: Lifecycle
-    workers: Workers
-    inbox: Inbox
-    journal: Journal
-    notary: Notary
-    retention: Retention
 
 
 class Daemon:
@@ -85,8 +73,10 @@ class Daemon:
         self._words: queue.SimpleQueue[int] = queue.SimpleQueue()
         self._rules_lock = threading.Lock()
         self._rules = load_rules(policies_directory(settings), settings.policy)
-        self._paused = False
         self._broken = ""
+        self._told = ""
+        """What the service manager is to read first."""
+        self._notifier = Notifier.take(os.environ)
         self.ready = threading.Event()
 
     def stop(self) -> None:
@@ -124,42 +114,47 @@ class Daemon:
             self.ready.set()
             log.info("ready", state=str(self.paths.state), policy=self.rules().policy_digest)
             on_ready()
+            self._tell_standing(rooms, self._notifier.ready)
             while not (words := self._listen()) & STOPS:
                 if signal.SIGHUP in words:
-                    self._guarded(self._reload_rules, rooms)
+                    guarded(self._reload_rules)
                 if words == {ROOM}:
-                    self._guarded(self._offer_again, rooms)
+                    guarded(self._offer_again)
                     continue
-                for duty in (self._watch_space, self._look_for_withdrawn, self._offer_again, self._keep_releases):
-                    self._guarded(duty, rooms)
-                rooms.retention.nudge()
+                self._house.do()
+                self._tell_standing(rooms, self._notifier.status)
             self._finish(rooms)
             rooms.notary.stop()
             if self._broken:
                 raise LedgerError(self._broken)
 
-    def _finish(self, rooms: _Rooms) -> None:
+    def _finish(self, rooms: Rooms) -> None:
         """Let running work end, up to ``stop_seconds`` or a second signal; then cancel it, and wait for that.
 
         What is cancelled stays where it stands in the queue and is taken up at the next start.
         """
         seconds = self.settings.stop_seconds
         log.info("stopping", active=rooms.workers.active, waiting=rooms.workers.depth, within_s=seconds)
+        self._notifier.stopping(f"stopping: {rooms.workers.active} running, {seconds} s to finish")
         rooms.inbox.stop()
         rooms.retention.stop()
         rooms.workers.drain(lambda: self._words.put(QUIET))
         due, word = time.monotonic() + seconds, ROOM
-        with contextlib.suppress(queue.Empty):
-            while word != QUIET and word not in STOPS:
-                word = self._words.get(timeout=max(0.0, due - time.monotonic()))
+        while word != QUIET and word not in STOPS and (left := due - time.monotonic()) > 0:
+            self._pulse.stopping()
+            with contextlib.suppress(queue.Empty):
+                word = self._words.get(timeout=min(left, self._pulse.interval, EXTENSION / 2))
         if word != QUIET:
             log.warning("cancelling", active=rooms.workers.cancel("stop"))
-        rooms.workers.join()
+        given_up = time.monotonic() + ENDING_SECONDS
+        while not rooms.workers.join(min(self._pulse.interval, EXTENSION / 2)):
+            if time.monotonic() < given_up:  # after that the service manager's patience counts, not ours
+                self._pulse.stopping()
         rooms.journal.stop()
 
     # -- start ----------------------------------------------------------------------------------------
 
-    def _open(self, stack: ExitStack) -> _Rooms:
+    def _open(self, stack: ExitStack) -> Rooms:
         descriptor = acquire(self.paths.lock)
         stack.callback(os.close, descriptor)
         if done := migrate(self.paths.state):
@@ -180,7 +175,9 @@ class Daemon:
         notary = Notary(self.paths.state, ledger, signer, anchor, self._end_broken)
         notary.begin()  # first: a log that is not what was signed gets no further entry
         stack.callback(notary.stop)
-        stack.enter_context(Following(self.paths.state, ledger, keys, self.settings.exports, self.settings.hooks))
+        following = stack.enter_context(
+            Following(self.paths.state, ledger, keys, self.settings.exports, self.settings.hooks)
+        )
         tools = stack.enter_context(
             Tools.open(
                 self.paths.sealed,
@@ -195,6 +192,7 @@ class Daemon:
         )
         for target in self.rules().targets:
             tools.cell.prepare(target.profile)
+        self._notifier.status("proving the walls")
         selfcheck.require_walls(tools.cell, self.paths.sealed, self.rules().policy)
         queue = Queue(ledger)
         workers, journal = self._workers(ledger, capacity)
@@ -215,8 +213,13 @@ class Daemon:
         )
         retention = Retention(self.paths.state, ledger, self.rules, self.settings.retention)
         stack.callback(retention.stop)
-        self._rooms = _Rooms(ledger, queue, keys, lifecycle, workers, inbox, journal, notary, retention)
-        return self._rooms
+        rooms = Rooms(ledger, queue, keys, lifecycle, workers, inbox, journal, notary, retention, following)
+        self._rooms = rooms
+        self._pulse = Pulse(self._notifier, rooms.watched)
+        self._house = Housekeeping(
+            self.paths, self.settings, self.rules, rooms, self._offer_again, self._pulse.beat
+        )
+        return rooms
 
     def _end_broken(self, reason: str) -> None:
         self._broken = reason
@@ -249,9 +252,9 @@ class Daemon:
         )
         return Inbox(self.paths.inbox, wanted, self._claimed, self._noticed)
 
-    def _recover(self, rooms: _Rooms) -> None:
+    def _recover(self, rooms: Rooms) -> None:
         """Take up what an earlier daemon left: releases first, then submissions, then unknown claims."""
-        self._tell(reconcile(self.paths.state, rooms.ledger, rooms.keys, terms=Terms.of(self.rules().policy)))
+        tell(reconcile(self.paths.state, rooms.ledger, rooms.keys, terms=Terms.of(self.rules().policy)))
         for death in rooms.queue.recover():
             log.warning("taken up after a death", submission=death.id, state=death.state, deaths=death.deaths)
         for claim in rooms.inbox.leftovers():
@@ -259,15 +262,9 @@ class Daemon:
         rooms.notary.start()
         rooms.workers.start()
         rooms.journal.start(rooms.workers.show)
-        self._offer_again(rooms)
-        self._watch_space(rooms)  # before the first claim
+        self._offer_again()
+        self._house.watch_space()  # before the first claim
         rooms.inbox.start()
-
-    def _tell(self, report: Reconciled) -> None:
-        for word in report.done:
-            log.info("reconciled", what=word)
-        for problem in report.problems:
-            log.error("not reconciled", what=problem)
 
     # -- while running ----------------------------------------------------------------------------------
 
@@ -280,7 +277,7 @@ class Daemon:
     def _noticed(self, notice: Notice) -> None:
         log.warning("inbox", code=notice.code, team=notice.team, message=notice.message)
 
-    def _offer(self, rooms: _Rooms, submission: str, team: str, state: str, claimed: float) -> None:
+    def _offer(self, rooms: Rooms, submission: str, team: str, state: str, claimed: float) -> None:
         """Queue a submission. One that finds no place stays in the durable queue until there is room."""
         rules = self.rules()
         # Beyond the verdict nothing is examined any more: that needs a worker, and nothing of the machine.
@@ -331,66 +328,49 @@ class Daemon:
 
     def _listen(self) -> set[int]:
         """Wait until a signal comes or housekeeping is due; return all signals that came, each once."""
-        words = set()
-        with contextlib.suppress(queue.Empty):
-            words.add(self._words.get(timeout=HOUSEKEEPING_SECONDS))
-            for _ in range(self._words.qsize()):
-                words.add(self._words.get_nowait())
+        words: set[int] = set()
+        due = time.monotonic() + HOUSEKEEPING_SECONDS
+        while not words and (left := due - time.monotonic()) > 0:
+            self._pulse.beat()
+            with contextlib.suppress(queue.Empty):
+                words.add(self._words.get(timeout=min(left, self._pulse.interval)))
+                for _ in range(self._words.qsize()):
+                    words.add(self._words.get_nowait())
         return words
 
-    @staticmethod
-    def _guarded(duty: Callable[[_Rooms], None], rooms: _Rooms) -> None:
-        """Do one duty of the house; what it meets (a busy ledger, a full disk) never ends the daemon."""
-        try:
-            duty(rooms)
-        except (AcceptdError, OSError) as error:
-            log.error("housekeeping", duty=duty.__name__.strip("_"), error=str(error))  # noqa: TRY400 - it says all
-        except Exception:
-            log.exception("housekeeping", duty=duty.__name__.strip("_"))
-
-    def _offer_again(self, rooms: _Rooms) -> None:
+    def _offer_again(self) -> None:
         """Offer what failed before or did not fit into the queue."""
+        rooms = self._rooms
         for submission, team, state, received_at in rooms.queue.unfinished():
             self._offer(rooms, submission, team, state, moment_of(received_at))
 
-    def _look_for_withdrawn(self, rooms: _Rooms) -> None:
-        """Give up running work whose drop was taken out of the inbox: nobody waits for its verdict."""
-        for submission in rooms.workers.look_at(lambda one: [lease.submission for lease in one.leases.values()]):
-            row = rooms.queue.get(submission)
-            if row is not None and row.state in EXAMINED and not os.path.lexists(row.path):
-                rooms.workers.give_up(submission, "withdrawn")
-
-    def _keep_releases(self, rooms: _Rooms) -> None:
-        """Finish what was killed, refresh what expires, promote what has had its time, write a checkpoint."""
-        terms = Terms.of(self.rules().policy)
-        self._tell(catch_up(self.paths.state, rooms.ledger, rooms.keys, terms=terms))
-        rooms.lifecycle.promotions.keep()
-        rooms.notary.nudge()
-
-    def _watch_space(self, rooms: _Rooms) -> None:
-        free = shutil.disk_usage(self.paths.state).free
-        if free < self.settings.min_free_bytes and not self._paused:
-            self._paused = True
-            rooms.inbox.pause()
-            log.error("intake paused: the disk is nearly full", free_bytes=free)
-        elif free >= self.settings.min_free_bytes and self._paused:
-            self._paused = False
-            rooms.inbox.resume()
-            log.info("intake resumed", free_bytes=free)
-        if not self._paused and not reserve.keep(self.paths.state):
-            log.warning("no room for the ledger's reserve", free_bytes=free)
-
-    def _reload_rules(self, rooms: _Rooms) -> None:
+    def _reload_rules(self) -> None:
+        """Put the policy in force as it stands in its file now; one that is refused changes nothing."""
+        rooms = self._rooms
+        self._notifier.reloading()
         try:
             fresh = load_rules(policies_directory(self.settings), self.settings.policy)
             require_room(fresh, rooms.lifecycle.capacity)
             selfcheck.require_walls(rooms.lifecycle.tools.cell, self.paths.sealed, fresh.policy)
         except AcceptdError as error:
             log.error("policy not reloaded: the old one stays", error=str(error))  # noqa: TRY400
-            return
-        with self._rules_lock:
-            self._rules = fresh
-        log.info("policy reloaded", policy=fresh.policy_digest)
+            self._told = f"policy not reloaded: {error}; "
+        else:
+            with self._rules_lock:
+                self._rules = fresh
+            log.info("policy reloaded", policy=fresh.policy_digest)
+            self._told = ""
+        finally:  # whatever came of it: the service manager waits for this word
+            self._tell_standing(rooms, self._notifier.ready)
+
+    def _tell_standing(self, rooms: Rooms, tell: Callable[[str], None]) -> None:
+        """Tell the service manager in one line how things stand; nothing that a submitter wrote is in it."""
+        if self._pulse.trouble:
+            return  # what is wrong stays to be read
+        intake = "; intake paused: the disk is nearly full" if self._house.paused else ""
+        rules = self.rules()
+        policy = f"policy {rules.policy.name} {rules.policy_digest[:12]}"
+        tell(f"{self._told}{rooms.workers.active} running, {rooms.workers.depth} waiting; {policy}{intake}")
 
 
 __all__ = ["CellUnavailableError", "Daemon", "StateError"]

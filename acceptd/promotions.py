@@ -133,14 +133,18 @@ class Promotions:
                 return {"model": model_id, "channel": channel, "number": row.number}
         return None
 
-    def keep(self) -> None:
-        """Sign channels anew that are about to expire, and promote what is due. For the daemon, now and then."""
+    def keep(self, between: Callable[[], None] = lambda: None) -> None:
+        """Sign channels anew that are about to expire, and promote what is due. For the daemon, now and then.
+
+        ``between`` is called before each channel.
+        """
         policy = self.rules().policy
         terms = Terms.of(policy)
-        done = channels.refresh(self.state, self.ledger, self.keys, life=terms.life)
+        done = channels.refresh(self.state, self.ledger, self.keys, life=terms.life, between=between)
         for problem in done.problems:
             log.error("channel not refreshed", what=problem)
         for due in self.due():
+            between()
             if self.now() >= self._rests.get(due.place, (0.0, 0.0))[0]:
                 self._promote(due, terms)
 

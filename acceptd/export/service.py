@@ -45,7 +45,7 @@ class Following:
     _stop: threading.Event = field(default_factory=threading.Event)
     _followed: int = 0
     """Entries before this one have had their exports tried."""
-    _threads: list[threading.Thread] = field(default_factory=list)
+    threads: list[threading.Thread] = field(default_factory=list)
     _tally: tally.Tally = field(init=False)
     _ready: list[Hook] = field(default_factory=list)
 
@@ -58,9 +58,10 @@ class Following:
             size = self.ledger.tree().size
             for table in self.hooks:
                 tally.cursor(self.state, table.name, self.ledger.origin, size)
-            for work in (self._export, *([self._tell] if self.hooks else [])):
-                self._threads.append(threading.Thread(target=self._guarded, args=(work,), daemon=True))
-                self._threads[-1].start()
+            works = {"exports": self._export} | ({"hooks": self._tell} if self.hooks else {})
+            for name, work in works.items():
+                self.threads.append(threading.Thread(target=self._guarded, args=(work,), name=name, daemon=True))
+                self.threads[-1].start()
         return self
 
     def __exit__(
@@ -68,7 +69,7 @@ class Following:
     ) -> None:
         """End soon: what is under way is taken up at the next start."""
         self._stop.set()
-        for thread in self._threads:
+        for thread in self.threads:
             thread.join(_PATIENCE)
 
     def _guarded(self, work: Callable[[], None]) -> None:

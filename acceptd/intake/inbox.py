@@ -28,6 +28,7 @@ from acceptd.intake.readiness import Candidate, marked_name, marker_name, waits
 from acceptd.intake.snapshot import fingerprint
 from acceptd.intake.watching import Change, Changes, Watcher
 from acceptd.policy.names import valid_name
+from acceptd.supervisor.turns import Turns
 
 _TEAMS: Final = 10_000
 _RETRY_SECONDS: Final = 30.0
@@ -79,7 +80,8 @@ class Inbox:
         self._on_notice = on_notice
         self._changes = Changes()
         self._watcher = Watcher(root, self._changes, settings.poll_seconds if settings.polling else None)
-        self._thread = threading.Thread(target=self._run, name="inbox", daemon=True)
+        self.turns = Turns()
+        self.thread = threading.Thread(target=self._run, name="inbox", daemon=True)
         self._candidates: dict[tuple[str, bytes], Candidate] = {}
         self._due: dict[tuple[str, bytes], float] = {}
         self._not_taken: list[Claim] = []
@@ -96,13 +98,13 @@ class Inbox:
             raise StateError(f"the inbox {self._root}: {reason}", remedy="run acceptd init") from error
         self._watcher.start()
         self._watch(self._teams())  # from now on no rename is missed
-        self._thread.start()
+        self.thread.start()
 
     def stop(self) -> None:
         """End all threads and wait for them; what was claimed was handed over, all else stays where it is."""
         self._changes.stop()
-        if self._thread.is_alive():
-            self._thread.join()
+        if self.thread.is_alive():
+            self.thread.join()
         self._watcher.stop()
 
     def rescan(self) -> None:
@@ -139,7 +141,8 @@ class Inbox:
         while True:
             now = time.monotonic()
             if scanned < 0 or now >= scanned + self._settings.rescan_seconds:
-                self._scan_all()
+                with self.turns.turn():
+                    self._scan_all()
                 scanned = time.monotonic()
             soonest = min([scanned + self._settings.rescan_seconds, *self._due.values()])
             changes = self._changes.wait(soonest - time.monotonic())
@@ -147,9 +150,10 @@ class Inbox:
                 return
             if changes.rescan:
                 scanned = -1.0
-            for (team, name), change in changes.places.items():
-                self._changed(team, name, change)
-            self._look_at_due()
+            with self.turns.turn():
+                for (team, name), change in changes.places.items():
+                    self._changed(team, name, change)
+                self._look_at_due()
 
     def _scan_all(self) -> None:
         again, self._not_taken = self._not_taken, []

@@ -20,6 +20,7 @@ from acceptd.record.anchor import Anchor
 from acceptd.record.keys import Signer
 from acceptd.record.keystore import own_history
 from acceptd.record.log import Ledger
+from acceptd.supervisor.turns import Turns
 
 log = structlog.get_logger("acceptd.record")
 
@@ -42,7 +43,8 @@ class Notary:
         self._stopping = False
         self._lock = threading.Lock()
         self._out_of_reach = ""
-        self._thread = threading.Thread(target=self._work, name="notary", daemon=True)
+        self.turns = Turns()
+        self.thread = threading.Thread(target=self._work, name="notary", daemon=True)
 
     @property
     def standing(self) -> str:
@@ -83,7 +85,7 @@ class Notary:
 
     def start(self) -> None:
         """Begin to work."""
-        self._thread.start()
+        self.thread.start()
 
     def nudge(self) -> None:
         """Something that has to be sealed was appended."""
@@ -93,8 +95,8 @@ class Notary:
         """Write what is due, and end."""
         self._stopping = True
         self._due.set()
-        if self._thread.ident is not None:
-            self._thread.join()
+        if self.thread.ident is not None:
+            self.thread.join()
 
     def _work(self) -> None:
         stopping = False
@@ -103,7 +105,8 @@ class Notary:
             self._due.clear()
             stopping = self._stopping  # before sealing: what came while the last one was written is due at the end
             try:
-                self.seal()
+                with self.turns.turn():
+                    self.seal()
             except LedgerStorageError as error:
                 # A full disk, a busy database: the next batch, or housekeeping, tries again.
                 log.error("no checkpoint", error=str(error))  # noqa: TRY400 - it says all

@@ -154,16 +154,19 @@ def refresh(
     life: Callable[[str], int] | None = None,
     clock: Clock = time.time,
     force: bool = False,
+    between: Callable[[], None] = lambda: None,
 ) -> Refreshed:
     """Sign anew every channel that has used half of its life, or that says other than the ledger.
 
     For the daemon, every few minutes. What is signed follows from the ledger and the release on disk, never
     from the old ``channel.json``: a replayed one is not given a new date. A channel whose release does
-    not verify is reported and left to expire. ``life`` gives a channel's seconds, instead of ``valid_seconds``.
+    not verify is reported and left to expire. ``life`` gives a channel's seconds, instead of ``valid_seconds``;
+    ``between`` is called before each channel, since a key's command may take its time for each.
     """
     renewed: list[tuple[str, str]] = []
     problems: list[str] = []
     for model_id, channel in sorted(read_book(ledger).channels):
+        between()
         with revocation_lock(state, shared=True), model_lock(state, model_id):
             try:
                 seconds = life(channel) if life is not None else valid_seconds

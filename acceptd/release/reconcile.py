@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -60,11 +61,18 @@ def reconcile(state: Path, ledger: Ledger, keys: ReleaseKeys, *, terms: Terms = 
     return Reconciled(tuple(done), tuple(problems))
 
 
-def catch_up(state: Path, ledger: Ledger, keys: ReleaseKeys, *, terms: Terms = _DEFAULT) -> Reconciled:
+def catch_up(
+    state: Path,
+    ledger: Ledger,
+    keys: ReleaseKeys,
+    *,
+    terms: Terms = _DEFAULT,
+    between: Callable[[], None] = lambda: None,
+) -> Reconciled:
     """Finish what a command that was killed beside a running daemon left: no restart comes to do it.
 
     Looks without a lock, and finishes under the locks; one who is still at work is waited for, and then nothing is
-    left to do. Raises as :func:`reconcile`.
+    left to do. ``between`` is called before each channel. Raises as :func:`reconcile`.
     """
     done: list[str] = []
     problems: list[str] = []
@@ -78,6 +86,7 @@ def catch_up(state: Path, ledger: Ledger, keys: ReleaseKeys, *, terms: Terms = _
     except (ReleaseError, SigningError) as error:
         problems.append(f"revocations: {error}")
     for model_id, channel in sorted(read_book(ledger).channels):
+        between()
         if not read_book(ledger).pending(model_id, channel):
             continue
         with revocation_lock(state, shared=True), model_lock(state, model_id):

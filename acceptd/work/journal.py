@@ -17,6 +17,7 @@ import structlog
 
 from acceptd.errors import AcceptdError
 from acceptd.record.leases import Leases
+from acceptd.supervisor.turns import Turns
 from acceptd.work import snapshot
 from acceptd.work.lease import Transition
 from acceptd.work.meter import Meter, abnormal
@@ -36,14 +37,15 @@ class Journal:
         self._steps: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
         self._changed = threading.Event()
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._write, name="journal", daemon=True)
+        self.turns = Turns()
+        self.thread = threading.Thread(target=self._write, name="journal", daemon=True)
         self._show: Callable[[Meter], dict[str, Any]] | None = None
 
     def start(self, show: Callable[[Meter], dict[str, Any]]) -> None:
         """Begin to write; ``show`` gives the snapshot."""
         self._show = show
         self._changed.set()
-        self._thread.start()
+        self.thread.start()
 
     def hear(self, told: Transition) -> None:
         """Take note of one step; quick, since the workers wait meanwhile."""
@@ -77,8 +79,8 @@ class Journal:
         """Write what is left, and end."""
         self._stopping.set()
         self._changed.set()
-        if self._thread.ident is not None:
-            self._thread.join()
+        if self.thread.ident is not None:
+            self.thread.join()
         with contextlib.suppress(OSError):
             (self._state / snapshot.NAME).unlink(missing_ok=True)
 
@@ -87,18 +89,22 @@ class Journal:
             self._changed.wait()
             self._changed.clear()
             ending = self._stopping.is_set()
-            steps = []
-            with contextlib.suppress(queue.Empty):
-                while True:
-                    steps.append(self._steps.get_nowait())
-            try:
-                if steps:
-                    self._leases.note(steps)
-                assert self._show is not None
-                snapshot.write(self._state, self._show(self._meter))
-            except (AcceptdError, OSError) as error:
-                # A full disk or a busy ledger: these rows may be lost, the work may not.
-                log.error("not noted", steps=len(steps), error=str(error))  # noqa: TRY400 - it says all
+            with self.turns.turn():
+                self._write_once()
             if ending:
                 return
             self._stopping.wait(INTERVAL)
+
+    def _write_once(self) -> None:
+        steps = []
+        with contextlib.suppress(queue.Empty):
+            while True:
+                steps.append(self._steps.get_nowait())
+        try:
+            if steps:
+                self._leases.note(steps)
+            assert self._show is not None
+            snapshot.write(self._state, self._show(self._meter))
+        except (AcceptdError, OSError) as error:
+            # A full disk or a busy ledger: these rows may be lost, the work may not.
+            log.error("not noted", steps=len(steps), error=str(error))  # noqa: TRY400 - it says all

@@ -170,12 +170,21 @@ class Workers:
         self.join()
         return orderly
 
-    def join(self) -> None:
-        """Wait until all threads have ended; after :meth:`drain`."""
-        for thread in (*self._threads, self._warden):
+    @property
+    def threads(self) -> tuple[threading.Thread, ...]:
+        """The threads without which nothing is worked."""
+        return (*self._threads, self._warden)
+
+    def join(self, seconds: float | None = None) -> bool:
+        """Wait until all threads have ended; after :meth:`drain`. False where ``seconds`` were not enough."""
+        due = None if seconds is None else time.monotonic() + seconds
+        for thread in self.threads:
             if thread.ident is not None:
-                thread.join()
+                thread.join(None if due is None else max(0.0, due - time.monotonic()))
+                if thread.is_alive():
+                    return False
         self._helpers.shutdown(wait=True)
+        return True
 
     def _tell_quiet(self) -> None:
         with self._condition:

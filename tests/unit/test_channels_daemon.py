@@ -154,7 +154,9 @@ def test_the_daemons_regular_look_promotes_what_is_due_and_signs_each_channel_fo
     accepted, _ = world.accept("1.0.0")
     world.now += 3600
     lives = []
-    monkeypatch.setattr(channels, "refresh", lambda *_, life: lives.append(life) or channels.Refreshed((), ()))
+    monkeypatch.setattr(
+        channels, "refresh", lambda *_, life, between: lives.append(life) or channels.Refreshed((), ())
+    )
     world.policy = SOAK.model_copy(
         update={"channels": SOAK.channels | {"canary": ChannelTable(automatic=True, valid_seconds=60)}}
     )

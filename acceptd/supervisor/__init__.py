@@ -1,0 +1,1 @@
+"""What the daemon tells whoever supervises it: that it is ready, that it is alive, that it stops."""
