@@ -113,6 +113,7 @@ class Daemon:
             gc.freeze()  # what was made up to here stays: no collection needs to go through it again
             self.ready.set()
             log.info("ready", state=str(self.paths.state), policy=self.rules().policy_digest)
+            _tell_observed(self.rules())
             on_ready()
             self._tell_standing(rooms, self._notifier.ready)
             while not (words := self._listen()) & STOPS:
@@ -359,6 +360,7 @@ class Daemon:
             with self._rules_lock:
                 self._rules = fresh
             log.info("policy reloaded", policy=fresh.policy_digest)
+            _tell_observed(fresh)
             self._told = ""
         finally:  # whatever came of it: the service manager waits for this word
             self._tell_standing(rooms, self._notifier.ready)
@@ -371,6 +373,11 @@ class Daemon:
         rules = self.rules()
         policy = f"policy {rules.policy.name} {rules.policy_digest[:12]}"
         tell(f"{self._told}{rooms.workers.active} running, {rooms.workers.depth} waiting; {policy}{intake}")
+
+
+def _tell_observed(rules: Rules) -> None:
+    if words := list(rules.policy.observe.words()):
+        log.warning("observe mode: judged and recorded, never promoted", observed="; ".join(words))
 
 
 __all__ = ["CellUnavailableError", "Daemon", "StateError"]

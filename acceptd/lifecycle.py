@@ -48,7 +48,7 @@ from acceptd.release.store import put, verify_some
 from acceptd.report.outbox import write_outbox
 from acceptd.rules import Rules
 from acceptd.tools import Tools
-from acceptd.verdicts import entry_body, promotable, release_options, released_profiles
+from acceptd.verdicts import entry_body, observed, promotable, release_options, released_profiles
 from acceptd.work.budget import Share
 from acceptd.work.lease import Reason
 from acceptd.work.need import need
@@ -287,6 +287,7 @@ class Lifecycle:
             return [change.append("verdict", body, submission=row.id)]
 
         model = outcome.manifest.bundle.id if outcome.manifest else None
+        only = observed(rules.policy, outcome)
         self.queue.advance(
             row.id,
             state,
@@ -296,20 +297,27 @@ class Lifecycle:
             reason=outcome.judgement.reason,
             document=prepared.document,
             promote=promotable(rules.policy, outcome),
+            observed=only,
             manifest=outcome.manifest.model_dump(mode="json", by_alias=True) if outcome.manifest else None,
             options=release_options(rules, outcome),
             profiles=released_profiles(rules, outcome),
         )
         self._known.note(fresh)
-        log.info("judged", verdict=outcome.judgement.verdict, model=model, reason=outcome.judgement.reason)
+        told = {"observed": True} if only else {}
+        log.info("judged", verdict=outcome.judgement.verdict, model=model, reason=outcome.judgement.reason, **told)
+        if only and outcome.judgement.verdict == "inconclusive":  # its submitter's command ends with 0
+            log.error("observed without a judgement: see to this host", reason=outcome.judgement.reason)
         self.on_verdict(row.id, outcome.judgement.verdict, outcome.timings_ms)
 
     # -- judged -> promoted ---------------------------------------------------------------------------
 
     def _promote(self, row: Row) -> None:
-        """Keep an accepted bundle in the store, and promote it to every channel that it comes to by itself."""
+        """Keep an accepted bundle in the store, and promote it to every channel that it comes to by itself.
+
+        What was only observed is promoted by nobody, so its bytes are not kept.
+        """
         done = Promoted()
-        if row.data.get("verdict") == "accepted":
+        if row.data.get("verdict") == "accepted" and not row.data.get("observed"):
             try:
                 with store_lock(self.paths.state, shared=True):  # what is found there is not removed meanwhile
                     sealed = Sealed.model_validate(row.data["sealed"])
@@ -343,7 +351,8 @@ class Lifecycle:
     def _clean(self, row: Row) -> None:
         self._discard(row)
         sealed = self.paths.sealed / row.id
-        if row.data.get("verdict") == "held" and sealed.is_dir():  # a person may still approve it
+        held = row.data.get("verdict") == "held" and not row.data.get("observed")
+        if held and sealed.is_dir():  # a person may still approve it
             sealed.rename(self.paths.quarantine / row.id)  # without a quarantine it waits here for the operator
         if left := files.remove_tree(self.paths.sealed, row.id):
             log.warning("left behind", places=left[:3])

@@ -157,7 +157,7 @@ class Promotions:
             book = read_book(self.ledger)
             for model_id, channel in sorted(book.channels):
                 row = book.current(model_id, channel) if channel == rule.after_channel else None
-                if row is None or row.digest in book.revoked:
+                if row is None or row.digest in book.revoked or self._observed(model_id):
                     continue
                 mine = [one for one in book.rows(model_id, rule.name) if one.activated_seq >= 0]
                 current = book.current(model_id, rule.name)
@@ -168,6 +168,9 @@ class Promotions:
                 given = gate.facts(book, model_id, rule.name, row.digest, rule)
                 if not gate.reasons(given, rule, self.clock()):
                     yield Due(row, rule)
+
+    def _observed(self, model_id: str) -> bool:
+        return self.rules().policy.observe.covers(model_id.partition("/")[0], model_id)
 
     def _promote(self, due: Due, terms: Terms) -> Release | None:
         row, rule = due.row, due.rule

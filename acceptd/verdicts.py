@@ -63,7 +63,8 @@ def entry_body(
     """
     manifest = outcome.manifest
     evidence = plain_bytes(outcome.submission.model_dump(mode="json", by_alias=True))
-    report = report_of(rules, outcome, ledger=ledger)
+    only = observed(rules.policy, outcome)
+    report = report_of(rules, outcome, ledger=ledger, only=only)
     reviewers = [finding for finding in report["findings"] if finding["audience"] != "team"]
     shown = for_team(report)
     judgement = outcome.judgement
@@ -76,6 +77,7 @@ def entry_body(
         "verdict": judgement.verdict,
         "reason": shown["reason"],
         "judged_at": judgement.judged_at,
+        "observed": only,
         "bundle_digest": sealed.digest if sealed else None,
         "policy": rules.policy.name,
         "policy_digest": rules.policy_digest,
@@ -153,8 +155,10 @@ def _profile(finding: Mapping[str, Any]) -> dict[str, Any]:
     return {"profile": finding["profile"]} if finding.get("profile") else {}
 
 
-def report_of(rules: Rules, outcome: Outcome, *, ledger: str = "none: nothing is recorded") -> dict[str, Any]:
-    """Return the whole report of an outcome, as a reviewer may see it."""
+def report_of(
+    rules: Rules, outcome: Outcome, *, ledger: str = "none: nothing is recorded", only: bool = False
+) -> dict[str, Any]:
+    """Return the whole report of an outcome, as a reviewer may see it. ``only``: recorded in observe mode."""
     return document(
         outcome.submission,
         outcome.judgement,
@@ -167,6 +171,7 @@ def report_of(rules: Rules, outcome: Outcome, *, ledger: str = "none: nothing is
         timings_ms=outcome.timings_ms,
         ledger=ledger,
         policy=rules.policy,
+        observed=only,
     )
 
 
@@ -175,13 +180,23 @@ def brief_of(_rules: Rules, outcome: Outcome) -> dict[str, Any]:
     return brief(outcome.judgement)
 
 
+def observed(policy: Policy, outcome: Outcome) -> bool:
+    """Say whether the policy only observes the submission: its verdict never leads to a promotion.
+
+    An inferred id is a guess from the drop's name: it takes nothing under the rules of a model.
+    """
+    submission, manifest = outcome.submission, outcome.manifest
+    model = manifest.bundle.id if manifest is not None and not submission.inferred else None
+    return policy.observe.covers(submission.team, model)
+
+
 def promotable(policy: Policy, outcome: Outcome) -> list[str]:
     """Return the channels that an accepted bundle goes to by itself, in order; none where a person must decide.
 
     A bundle whose manifest was inferred is never promoted without approval (design, section 4), nor any
-    while somebody has to vouch for it first.
+    while somebody has to vouch for it first, nor what is only observed.
     """
-    if policy.approvals.attestations:
+    if policy.approvals.attestations or observed(policy, outcome):
         return []
     if outcome.judgement.verdict != "accepted" or outcome.submission.inferred:
         return []

@@ -44,6 +44,7 @@ _COMMANDS = {
     "submit": ("submit", "submit"),
     "status": ("status", "status"),
     "report": ("report", "report"),
+    "observe": ("observe", "observe"),
     "doctor": ("doctor", "doctor"),
     "gc": ("gc", "gc"),
     "selftest": ("selftest", "selftest"),

@@ -16,6 +16,7 @@ from rich.console import Console
 from acceptd.cli import (
     check,
     common,
+    observe,
     portfolio,
     reaccept,
     release_diff,
@@ -35,7 +36,7 @@ from acceptd.release.book import Book
 from acceptd.release.difference import Change, Difference, Side
 from acceptd.release.history import HistoryLine
 from acceptd.replay.again import Replayed
-from acceptd.report import html, junit, sarif, terminal
+from acceptd.report import html, junit, observed_list, observed_page, sarif, terminal
 from acceptd.report.document import for_team
 from acceptd.report.escape import line
 from acceptd.report.logs import processors
@@ -126,6 +127,16 @@ def _differing(report: Report) -> Difference:
     text = str(report["reason"])
     one = Side("", text, 1, "promote", "", "", text, "", "", ())
     return Difference(one, one, (Change("manifest", text, text, text),))
+
+
+def _observed(report: Report) -> list[observed_list.Seen]:
+    text = str(report["reason"])
+    decisive = tuple((code, "reject", text) for code in (text, "parity/mismatch"))
+    plain_ = dict.fromkeys(("version", "reason", "judged_at", "submission", "policy", "policy_digest"), text)
+    return [
+        observed_list.Seen(name=text, team=text, verdict=word, decisive=decisive, **plain_)
+        for word in observed_list.VERDICTS
+    ]
 
 
 def _reaccepted(report: Report) -> Reaccepted:
@@ -229,6 +240,18 @@ CHANNELS: Final = (
         "lines",
         lambda report: _screen(lambda out: reaccept.print_reaccepted(out, [_reaccepted(report)], "under cpu")),
         ("acceptd.cli.reaccept",),
+    ),
+    Channel(
+        "terminal: what would be refused",
+        "lines",
+        lambda report: _screen(lambda out: observe.print_observed(out, _observed(report), report["reason"])),
+        ("acceptd.cli.observe",),
+    ),
+    Channel(
+        "HTML: what would be refused",
+        "html",
+        lambda report: observed_page.page(_observed(report), report["reason"], report["reason"]).encode(),
+        ("acceptd.cli.observe",),
     ),
     Channel(
         "terminal: a verified file",

@@ -15,10 +15,13 @@ from rich.text import Text
 from acceptd.cli.common import JsonOption, StateOption, chosen_state, console
 from acceptd.cli.release_words import held_json, held_line
 from acceptd.cli.times import span
-from acceptd.config import require_state
+from acceptd.config import Paths, load_settings, policies_directory, require_state
 from acceptd.daemon_lock import holder
+from acceptd.errors import ConfigError
 from acceptd.export import tally
 from acceptd.local import free_space
+from acceptd.policy.load import load_policy
+from acceptd.policy.observe import ObserveTable
 from acceptd.record import leases
 from acceptd.record.log import Ledger
 from acceptd.record.queue import Queue, Submission
@@ -27,6 +30,7 @@ from acceptd.release.book import read_book
 from acceptd.report import promoted
 from acceptd.report.escape import line
 from acceptd.retention.usage import disk_use, gib
+from acceptd.rules import policy_file
 from acceptd.work import snapshot
 
 GIVEN_UP_SHOWN = 5
@@ -66,6 +70,7 @@ def status(
         work["queue"]["beyond"] = max(0, unfinished - inside)
     follow = tally.read(paths.state)
     disk = disk_use(paths) | {"free": free_space(paths.state)}
+    observe = observed_now(paths)
     if json_:
         body = [
             {
@@ -74,6 +79,7 @@ def status(
                 "name": row.name,
                 "state": row.state,
                 "verdict": row.data.get("verdict"),
+                "observed": bool(row.data.get("observed")),
                 "model": row.model,
                 "bundle_digest": row.bundle_digest,
                 "release": row.data.get("release"),
@@ -92,6 +98,7 @@ def status(
             "given_up": given_up,
             "follow": follow,
             "frozen": [held_json(one) for one in frozen],
+            "observe": observe.model_dump() if isinstance(observe, ObserveTable) else None,
         }
         typer.echo(json.dumps(document, sort_keys=True))
         return
@@ -105,11 +112,23 @@ def status(
         _print_work(out, work)
     for text in tally.lines(follow):
         out.print(text, markup=False)
+    if isinstance(observe, str) or any(observe.words()):
+        told = observe if isinstance(observe, str) else "; ".join(observe.words())
+        out.print(f"observe {line(told, 300)}", markup=False)
     for one in frozen:
         out.print(f"frozen {line(held_line(one), 300)}", markup=False)
     if given_up:
         _print_given_up(out, given_up)
     out.print(submissions(rows) if rows else "nothing was submitted yet")
+
+
+def observed_now(paths: Paths) -> ObserveTable | str:
+    """Return what the policy that is configured observes; in words why it cannot be read."""
+    try:
+        settings = load_settings(paths.state)
+        return load_policy(policy_file(policies_directory(settings), settings.policy)).observe
+    except ConfigError as error:
+        return f"not known: {error.message}"
 
 
 def submissions(rows: Sequence[Submission]) -> Table:
@@ -119,9 +138,14 @@ def submissions(rows: Sequence[Submission]) -> Table:
         table.add_column(column, no_wrap=column != "drop", overflow="fold")
     for row in rows:
         number = promoted.places(row.data) or ("not promoted" if promoted.troubles(row.data) else "")
-        cells = (row.id, row.team, row.name, row.state, row.data.get("verdict") or "", number)
+        cells = (row.id, row.team, row.name, row.state, _verdict(row), number)
         table.add_row(*(Text(line(cell, 200)) for cell in cells))
     return table
+
+
+def _verdict(row: Submission) -> str:
+    verdict = str(row.data.get("verdict") or "")
+    return f"observed: {verdict}" if row.data.get("observed") else verdict
 
 
 def _print_work(out: Console, work: dict[str, Any]) -> None:

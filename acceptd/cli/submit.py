@@ -27,6 +27,7 @@ from acceptd.daemon_lock import holder
 from acceptd.errors import StateError, UsageError
 from acceptd.local import kind_of
 from acceptd.policy.names import valid_name
+from acceptd.report.observed import would
 from acceptd.report.terminal import print_verdict
 
 _STEM_BYTES = 200
@@ -130,7 +131,11 @@ def _wait(paths: Paths, team: str, name: str, timeout: float, *, as_json: bool) 
         typer.echo(json.dumps(report, ensure_ascii=True, sort_keys=True))
     else:
         print_verdict(console(), report)
-    return EXIT_BY_VERDICT[report["verdict"]]
+    if not report.get("observed"):
+        return EXIT_BY_VERDICT[report["verdict"]]
+    word = would(report["verdict"]).upper()
+    progress_console().print(f"acceptd: OBSERVE MODE: {word}; nothing is blocked or promoted, so this ends with 0")
+    return 0
 
 
 def _find(outbox: Path, name: str, known: set[str]) -> dict[str, Any] | None:

@@ -20,6 +20,7 @@ from acceptd.policy.limits import LimitsTable as LimitsTable
 from acceptd.policy.limits import Number
 from acceptd.policy.manifest import Table, Tolerance
 from acceptd.policy.names import Name
+from acceptd.policy.observe import ObserveTable as ObserveTable
 from acceptd.policy.operators import OperatorLimit as OperatorLimit
 from acceptd.policy.operators import OperatorsTable as OperatorsTable
 from acceptd.policy.operators import OpsetTable as OpsetTable
@@ -227,6 +228,7 @@ class Policy(Table):
     heldout: HeldOutTable = HeldOutTable()
     advisories: AdvisoriesTable = AdvisoriesTable()
     approvals: ApprovalsTable = ApprovalsTable()
+    observe: ObserveTable = ObserveTable()
     release: ReleaseTable = ReleaseTable()
     canary: CanaryTable = CanaryTable()
     channels: Annotated[dict[Name, ChannelTable], Field(max_length=16)] = dict(channel_tables.CHANNELS)

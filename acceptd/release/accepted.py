@@ -24,7 +24,7 @@ def accepted_by(
     """Return what people decided about it: the entries that the promotion rests on.
 
     Raises ReleaseError unless the ledger entry accepted exactly this digest, manifest and model, signed, or
-    people decided so about it.
+    people decided so about it. Nothing that was only observed is promoted, whatever people say.
     """
     try:
         entry = ledger.entry(order.verdict_seq)
@@ -34,6 +34,9 @@ def accepted_by(
     accepted = body.get("verdict") == "accepted"
     if (entry.type, body.get("bundle_digest")) != ("verdict", order.digest) or not (accepted or decide):
         raise ReleaseError(f"ledger entry {order.verdict_seq} did not accept {order.digest}")
+    if body.get("observed"):
+        remedy = "submit it again where the policy does not observe it (docs/adoption.md)"
+        raise ReleaseError(f"ledger entry {order.verdict_seq} was made in observe mode", remedy=remedy)
     # Weighed is what was signed, and not what stands beside it in the database.
     decided = decide(replace(entry, body=body)) if decide is not None else Decided("")
     if decided.refusal:

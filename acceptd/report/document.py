@@ -49,13 +49,14 @@ def document(
     release: Mapping[str, Any] | None = None,
     ledger: str = "unanchored",
     policy: Policy | None = None,
+    observed: bool = False,
 ) -> dict[str, Any]:
     """Return the report of one judgement, for a reviewer; :func:`for_team` makes the team's from it.
 
     ``timings_ms`` maps a stage to milliseconds of wall clock; ``runtime`` is the record of
     what the runs were forked from, ``runtime_said`` what a job said of it; ``release`` is there once
-    the bundle is promoted. All values are JSON data: integers beyond 2**53 - 1 are decimal strings,
-    non-finite numbers strings.
+    the bundle is promoted; ``observed`` says that it never is, whatever the verdict. All values are JSON data:
+    integers beyond 2**53 - 1 are decimal strings, non-finite numbers strings.
     """
     sealed = submission.sealed
     jobs = [_job(record) for record in submission.jobs if record.variant != "heldout"]
@@ -63,6 +64,7 @@ def document(
         "schema": 1,
         "verdict": judgement.verdict,
         "reason": judgement.reason,
+        "observed": observed,
         "submission": submission.id,
         "team": submission.team,
         "judged_at": judgement.judged_at,

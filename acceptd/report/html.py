@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from acceptd.report import heldout, promoted
+from acceptd.report import heldout, observed, promoted
 from acceptd.report.chart import memory_chart
 from acceptd.report.difference import independent_section, release_section
 from acceptd.report.escape import markup, milliseconds, shape, size
@@ -61,16 +61,17 @@ def render(report: Mapping[str, Any]) -> str:
         f'<meta http-equiv="Content-Security-Policy" content="{CONTENT_POLICY}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="referrer" content="no-referrer">\n'
-        f"<title>{verdict}: {markup(name, 140)}</title>\n<style>{CSS}</style>\n</head>\n"
+        f"<title>{markup(observed.headline(report))}: {markup(name, 140)}</title>\n<style>{CSS}</style>\n</head>\n"
         f'<body>\n<main class="{verdict}">\n{"".join(body)}</main>\n</body>\n</html>\n'
     )
 
 
 def _header(report: Mapping[str, Any], name: Any) -> str:
     version = f" {markup(report['bundle_version'], 64)}" if report.get("bundle_version") else ""
+    mode = f"<p><b>Observe mode</b> {observed.MODE}</p>" if report.get("observed") else ""
     return (
-        f'<header><p class="verdict">{markup(report["verdict"])}</p><h1>{markup(name, 140)}{version}</h1>'
-        f"<p>{markup(report['reason'])}</p>"
+        f'<header><p class="verdict">{markup(observed.headline(report))}</p><h1>{markup(name, 140)}{version}</h1>'
+        f"<p>{markup(report['reason'])}</p>{mode}"
         f'<p class="soft">judged {markup(report["judged_at"])} · submission {markup(report["submission"])}</p>'
         "</header>\n"
     )

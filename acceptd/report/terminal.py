@@ -10,7 +10,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from acceptd.report import heldout, promoted
+from acceptd.report import heldout, observed, promoted
 from acceptd.report.difference import heading, terminal_lines
 from acceptd.report.escape import line, milliseconds, size
 from acceptd.report.golden import terminal_rows as golden_rows
@@ -40,7 +40,8 @@ def print_verdict(console: Console, report: Mapping[str, Any], *, every_finding:
     unicode = console.encoding.lower().startswith("utf")
     verdict = str(report["verdict"])
     style = STYLES.get(verdict, "bold")
-    head = Text(f"{(MARKS if unicode else _PLAIN_MARKS).get(verdict, '?')} {verdict.upper()}", style=style)
+    mark = (MARKS if unicode else _PLAIN_MARKS).get(verdict, "?")
+    head = Text(f"{mark} {observed.headline(report).upper()}", style=style)
     name = report.get("bundle_id") or report.get("path") or report.get("submission")
     head.append(f"  {line(name, 140)}", style="bold not dim default")
     if report.get("bundle_version"):
@@ -142,6 +143,7 @@ def _facts(report: Mapping[str, Any], unicode: bool, every: bool) -> Table:
     if report.get("difference"):
         rows.append(("compared", heading(report["difference"]).removeprefix("Not compared: ")))
     rows += terminal_rows(report.get("declared"), every=every)
+    rows.append(("mode", observed.MODE if report.get("observed") else ""))
     rows.append(("release", promoted.places(report)))
     rows += [("not promoted", text) for text in promoted.troubles(report)]
     if report.get("submission"):

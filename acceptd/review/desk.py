@@ -142,7 +142,15 @@ class Desk:
         waivers = self.waivers(entry) if case.verdict == "held" else []
         rule = channels.rule(channel, self.policy.release, self.policy.channels)
         least = rule.approvals if rule is not None else 0
-        return standing(case, given, waivers, rules, channel, now or utc_now(), least)
+        weighed = standing(case, given, waivers, rules, channel, now or utc_now(), least)
+        if weighed.allowed and self._observes(entry):
+            return Standing(False, f"the policy {self.policy.name} only observes it now ([observe])")
+        return weighed
+
+    def _observes(self, entry: Entry) -> bool:
+        """Say whether the policy in force only observes what the verdict is about."""
+        model = entry.body.get("model")
+        return self.policy.observe.covers(str(entry.body.get("team")), model if isinstance(model, str) else None)
 
     def decided(self, channel: str) -> _Decide:
         """Return what a promotion to ``channel`` asks about the verdict that it rests on."""
@@ -157,7 +165,9 @@ class Desk:
         for row in self.queue.find(states=sorted(FINAL_STATES)):  # quarantined: the daemon died after its verdict
             word = row.data.get("verdict")
             if word == "held" and self._kept(row).is_dir():
-                yield row, self.verdict(row.id)
+                entry = self.verdict(row.id)
+                if not entry.body.get("observed"):
+                    yield row, entry
             elif word == "accepted" and (asked or not row.data.get("release")):
                 entry = self.verdict(row.id)
                 if self.waits_for(entry):
@@ -166,8 +176,11 @@ class Desk:
     def waits_for(self, entry: Entry) -> str:
         """Return the first channel for which an accepted bundle lacks a person's word; empty where there is none.
 
-        A channel that has it already, or has a bundle that was judged later, does not wait any more.
+        A channel that has it already, or has a bundle that was judged later, does not wait any more; what is only
+        observed waits for nobody.
         """
+        if entry.body.get("observed") or self._observes(entry):
+            return ""
         book = read_book(self.ledger)
         model, digest = str(entry.body.get("model")), entry.body.get("bundle_digest")
         for rule in self.policy.all_channels():
@@ -287,6 +300,9 @@ class Desk:
                 verdict = self.ledger.entry(row.verdict_seq)
             except LedgerError:
                 continue  # the audit of entries says it
+            if row.release_digest and verdict.body.get("observed"):
+                where = f"{row.model_id} {row.channel} number {row.number}"
+                yield Difference("release", where, "was promoted by a verdict that was made in observe mode")
             before = [one for one in self.given(verdict) if one.seq < row.intent_seq]
             if (
                 row.release_digest

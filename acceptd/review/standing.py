@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 from acceptd.policy.policy import ApprovalsTable
 from acceptd.policy.reviewers import Reviewer
 from acceptd.record.canonical import digest, plain
 from acceptd.review.decision import Decision
+
+OBSERVED: Final = "judged in observe mode: no decision promotes it; it has to be submitted again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,8 @@ class Case:
     unknown_holds: bool
     """Whether findings for reviewers alone may hold of which nothing is known here: no waiver names those."""
     inferred: bool
+    observed: bool = False
+    """Whether the verdict was made in observe mode."""
 
     @classmethod
     def of(cls, body: Mapping[str, Any], uid: int | None, reviewers: Sequence[Mapping[str, Any]] = ()) -> Case:
@@ -65,6 +69,7 @@ class Case:
             holds=frozenset(str(one["code"]) for one in findings if one["severity"] == "hold"),
             unknown_holds=not known,
             inferred=bool(body.get("inferred")),
+            observed=bool(body.get("observed")),
         )
 
 
@@ -80,8 +85,8 @@ def standing(
     """Weigh decisions about one verdict, and earlier waivers for the same model, for ``channel`` at ``now``.
 
     A decision counts once a person, until it expires, for its own channel, and never from the submitting team
-    or from who dropped the bundle. What is rejected or could not be judged no decision promotes. ``least`` is how
-    many people must approve for this channel whatever the verdict.
+    or from who dropped the bundle. What is rejected, not judged or only observed no decision promotes.
+    ``least`` is how many people must approve for this channel whatever the verdict.
     """
     if case.verdict not in {"accepted", "held"}:
         return Standing(False, f"the verdict is {case.verdict}: no decision promotes it")
@@ -89,6 +94,8 @@ def standing(
     refused = [one for one in own if one.decision.decision == "reject"]
     if refused:
         return Standing(False, f"rejected by {_names(refused)}", _seqs(refused), rejected=True)
+    if case.observed:
+        return Standing(False, OBSERVED)
     broken = [one for one in own if one.decision.decision == "break-glass"]
     if broken and rules.break_glass:
         return Standing(True, f"BROKEN GLASS by {_names(broken)}", _seqs(broken), broken_glass=True)

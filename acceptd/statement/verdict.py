@@ -255,6 +255,8 @@ class VerdictPredicate(Part):
     verdict: Verdict
     reason: Line
     judged_at: Stamp
+    observed: bool = False
+    """Whether the policy only observed it: then nothing is promoted by this verdict."""
     bundle_digest: Digest | None
     manifest_digest: Digest | None
     policy: Word
