@@ -11,7 +11,7 @@ IN_ORDER := --no-loadscope-reorder
 TESTS_FAST := tests/unit tests/property
 TESTS_REST := tests/crash tests/acceptance tests/cell tests/hostile
 
-.PHONY: setup demo test test-fast test-user soak-cell soak-ledger soak-release soak-readers kill-proof strace-proof kill-exports bench-ledger backend-cell fuzz oms profiles profiles-test profiles-openvino lint format bench bench-heldout bench-large corpus corpus-mutants backend-suite docs clean help
+.PHONY: setup demo test test-fast test-user soak-cell soak-ledger soak-release soak-readers kill-proof strace-proof kill-exports bench-ledger backend-cell fuzz oms wheel test-wheel profiles profiles-test profiles-openvino lint format bench bench-heldout bench-large corpus corpus-mutants backend-suite docs clean help
 
 help:  ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -e 's/:.*## /\t/' | expand -t 16
@@ -71,6 +71,14 @@ oms: setup  ## model signatures both ways against the reference implementation, 
 	.venvs/oms/bin/python -m pip install -qq --disable-pip-version-check --require-hashes -r oms/requirements.lock
 	$(PY) -m oms.interop .venvs/oms/bin/python
 
+wheel: setup  ## wheel and sdist into dist/: two builds of one commit are the same bytes, and the checkers find nothing
+	@test -x .venvs/wheel/bin/python || $(PY) -m venv .venvs/wheel
+	@.venvs/wheel/bin/python -m pip install -qq --disable-pip-version-check --require-hashes -r tools/wheel.lock
+	@.venvs/wheel/bin/python -m tools.wheel
+
+test-wheel: wheel  ## the wheel in a fresh environment outside the checkout: check, doctor, init, daemon, submit --wait
+	@$(PY) -m tools.wheel_installed
+
 ENVIRONMENTS := policies/profiles/environments
 
 profiles: setup  ## environments of their own for an older onnxruntime and for custom operators, below .venvs
@@ -126,10 +134,11 @@ backend-suite: setup  ## 2,033 ONNX backend cases against a direct onnxruntime r
 docs: setup  ## pages that are generated from the code
 	$(PY) -m tools.gen_findings
 	$(PY) -m tools.gen_schema
+	$(PY) -m tools.gen_outline
 	$(PY) -m tools.gen_probes
 	$(PY) -m tools.gen_operator_versions
 	$(PY) -m tools.gen_selftest
-	.venv/bin/ruff format -q acceptd/selftest_bundles.py
+	.venv/bin/ruff format -q acceptd/selftest_bundles.py acceptd/cli/outline.py
 
 clean:  ## caches and results, not the state
 	rm -rf .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist *.egg-info

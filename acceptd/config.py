@@ -20,6 +20,9 @@ from acceptd.export.settings import ExportTable, HookTable, distinct
 from acceptd.policy.troubles import Trouble, first
 
 INSTALLED_STATE = Path("/var/lib/acceptd")
+INSTALLED_POLICIES = Path("/etc/acceptd/policies")
+SHIPPED_POLICIES = Path(__file__).resolve().with_name("policies")
+"""Only in an installed wheel: a copy of the checkout's ``policies/`` (pyproject.toml puts it there)."""
 CHECKOUT = Path(__file__).resolve().parent.parent
 
 NUMBERS = ("workers", "cores", "memory_bytes", "min_free_bytes", "submission_seconds", "stop_seconds")
@@ -106,7 +109,7 @@ class Settings(BaseModel):
     policy: str = "default"
     """A policy's name in the policies directory, or a path."""
     policies: str = ""
-    """The policies directory; empty: the one of the checkout, or ``/etc/acceptd/policies``."""
+    """The policies directory; empty: the checkout's, else ``/etc/acceptd/policies``, else the wheel's own."""
     workers: Annotated[int, Field(ge=0, le=256)] = 0
     """Submissions examined side by side at most; 0: one for each core. The budget may allow fewer."""
     cores: Annotated[int, Field(ge=0, le=4096)] = 0
@@ -188,9 +191,12 @@ def default_state() -> Path:
     named = os.environ.get("ACCEPTD_STATE")
     if named:
         return Path(named).absolute()
-    if (CHECKOUT / "pyproject.toml").is_file() and (CHECKOUT / "var").is_dir():
-        return CHECKOUT / "var"
-    return INSTALLED_STATE
+    return CHECKOUT / "var" if is_checkout() and (CHECKOUT / "var").is_dir() else INSTALLED_STATE
+
+
+def is_checkout() -> bool:
+    """Say whether this code runs from a checkout. Installed, what lies beside it belongs to other packages."""
+    return (CHECKOUT / "pyproject.toml").is_file() and (CHECKOUT / "policies").is_dir()
 
 
 def load_settings(state: Path) -> Settings:
@@ -247,11 +253,16 @@ def _document(path: Path) -> dict[str, object]:
 
 
 def policies_directory(settings: Settings) -> Path:
-    """Return the directory of policies, contracts and profiles."""
+    """Return the directory of policies, contracts and profiles.
+
+    In this order: the one that the settings name, the checkout's own, the operator's in ``/etc``, and the one
+    that came with the wheel, which the next installation replaces: contracts belong into one of the others.
+    """
     if settings.policies:
         return Path(settings.policies)
-    beside = CHECKOUT / "policies"
-    return beside if beside.is_dir() else Path("/etc/acceptd/policies")
+    if is_checkout():
+        return CHECKOUT / "policies"
+    return INSTALLED_POLICIES if INSTALLED_POLICIES.is_dir() else SHIPPED_POLICIES
 
 
 def refuse_strangers(path: Path) -> None:

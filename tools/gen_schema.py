@@ -9,21 +9,9 @@ import argparse
 import sys
 from pathlib import Path
 
-from acceptd.advisories import document as advisories
-from acceptd.policy import schemas
-from acceptd.release import receipt_schema
-from acceptd.release import schemas as documents
-from acceptd.statement import schemas as statements
+from acceptd.json_schemas import TEXTS
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
-TEXTS = {
-    **dict.fromkeys(schemas.KINDS, schemas.schema_text),
-    **dict.fromkeys(statements.KINDS, statements.schema_text),
-    **dict.fromkeys(documents.KINDS, documents.schema_text),
-    "receipt": receipt_schema.schema_text,
-    "advisories": advisories.schema_text,
-}
-"""Kind to the function that gives its text."""
 
 
 def main() -> int:

@@ -12,6 +12,7 @@ import typer
 
 from acceptd import __version__
 from acceptd.cli import common
+from acceptd.cli.outline import HELP
 from acceptd.errors import AcceptdError, LoaderError, UserError
 
 app = typer.Typer(
@@ -51,12 +52,25 @@ _COMMANDS = {
     "verify": ("verify", "verify"),
     "reaccept": ("reaccept", "reaccept"),
 }
-_GROUPS = ("ledger", "release", "review", "policy", "profile", "key", "contract", "loader", "advisory", "config")
+_GROUPS = (
+    "ledger",
+    "release",
+    "review",
+    "policy",
+    "profile",
+    "key",
+    "contract",
+    "loader",
+    "advisory",
+    "config",
+    "schema",
+)
+_NAMES = frozenset({*_COMMANDS, *_GROUPS})
 
 
 def _assemble(wanted: str) -> None:
     """Register the command ``wanted`` alone, or all where it is none: an import costs more than the parsing."""
-    known = wanted in _COMMANDS or wanted in _GROUPS
+    known = wanted in _NAMES
     for name, (module, function) in _COMMANDS.items():
         if not known or name == wanted:
             app.command(name)(getattr(importlib.import_module(f"acceptd.cli.{module}"), function))
@@ -65,17 +79,46 @@ def _assemble(wanted: str) -> None:
             app.add_typer(importlib.import_module(f"acceptd.cli.{name}").app, name=name)
 
 
+def _list() -> None:
+    """Register every command by its name and its first words, for a list of them, without an import."""
+    for name in _COMMANDS:
+        app.command(name, help=HELP.get(name))(_named_only)
+    for name in _GROUPS:
+        group = typer.Typer(help=HELP.get(name))
+        group.command()(_named_only)
+        app.add_typer(group, name=name)
+
+
+def _named_only() -> None:
+    """Stand for a command in the list of all; only what is asked for is imported, and then there is no list."""
+
+
+def _wanted() -> str:
+    """Return the word that chooses the command; empty where none is chosen yet.
+
+    A shell that completes (``_ACCEPTD_COMPLETE``) gives the line in a variable, its last word unfinished.
+    """
+    if "_ACCEPTD_COMPLETE" not in os.environ:
+        return next((word for word in sys.argv[1:] if not word.startswith("-")), "")
+    given = os.environ.get("COMP_WORDS", os.environ.get("_TYPER_COMPLETE_ARGS", ""))
+    words = [*given.split(), *([""] if given[-1:].isspace() else [])]
+    return words[1] if len(words) > 2 else ""
+
+
 def main() -> None:
     """Run the command line; every deliberate error is one line and a documented exit code."""
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
-    words = [word for word in sys.argv[1:] if not word.startswith("-")]
     try:
-        _assemble(words[0] if words else "")
+        wanted = _wanted()
+        if wanted in _NAMES:
+            _assemble(wanted)
+        else:
+            _list()
         gc.freeze()  # what is loaded stays
         gc.enable()
         if signal.getsignal(signal.SIGINT) not in {signal.SIG_IGN, signal.default_int_handler}:
             signal.signal(signal.SIGINT, signal.default_int_handler)  # loaded: from here on it is caught below
-        result = app(standalone_mode=False)
+        result = app(standalone_mode=False, prog_name="acceptd")
         code = result if isinstance(result, int) else 0
     except (typer.Abort, KeyboardInterrupt):
         code = common.fail("interrupted", code=130)

@@ -13,18 +13,18 @@ import typer
 from acceptd.cli import heldout
 from acceptd.cli.common import EXIT_USAGE, JsonOption, StateOption, chosen_state, console
 from acceptd.cli.replay import replay
+from acceptd.cli.schema import known
+from acceptd.cli.schema import names as schema_names
 from acceptd.config import load_settings, policies_directory
 from acceptd.errors import UsageError
+from acceptd.json_schemas import schema_text
 from acceptd.judge.codes import CODES
-from acceptd.policy import schemas
 from acceptd.policy.check import KINDS, Kind, examine
 from acceptd.policy.difference import changes
 from acceptd.policy.load import digest, load_policy
-from acceptd.release import schemas as documents
 from acceptd.report.escape import line
 from acceptd.report.explain import explained, near, print_explained
 from acceptd.rules import policy_file
-from acceptd.statement import schemas as statements
 
 app = typer.Typer(help="The acceptor's rules.", no_args_is_help=True)
 app.add_typer(heldout.app, name="heldout")
@@ -98,22 +98,11 @@ def _files(paths: Sequence[Path]) -> list[Path]:
 @app.command("schema")
 def schema(
     kind: Annotated[
-        str,
-        typer.Argument(
-            help="policy, contract, profile, bundle (bundle.toml), verdict-statement, release-statement, "
-            "release, channel or revocations (the signed files)."
-        ),
+        str, typer.Argument(help="A name of `acceptd schema list`.", autocompletion=schema_names)
     ] = "policy",
 ) -> None:
-    """Print the JSON Schema of what people write or acceptd signs, for an editor or another tool."""
-    texts = {
-        **dict.fromkeys(schemas.KINDS, schemas.schema_text),
-        **dict.fromkeys(statements.KINDS, statements.schema_text),
-        **dict.fromkeys(documents.KINDS, documents.schema_text),
-    }
-    if kind not in texts:
-        raise UsageError(f"there is no schema of {kind!r}", remedy=f"known are {', '.join(texts)}")
-    typer.echo(texts[kind](kind), nl=False)
+    """Print the JSON Schema of what people write or acceptd signs, as `acceptd schema show` does."""
+    typer.echo(schema_text(known(kind)), nl=False)
 
 
 @app.command("diff")
@@ -138,9 +127,17 @@ def diff(
     out.print(f"{len(found)} difference{'s' if len(found) > 1 else ''}" if found else "no difference: one digest")
 
 
+def codes(incomplete: str) -> list[str]:
+    """Return the finding codes that a shell may complete."""
+    return sorted(code for code in CODES if code.startswith(incomplete))
+
+
 @app.command("explain")
 def explain(
-    code: Annotated[str, typer.Argument(help="A finding code, for example external-data/path-escape.")] = "",
+    code: Annotated[
+        str,
+        typer.Argument(help="A finding code, for example external-data/path-escape.", autocompletion=codes),
+    ] = "",
     every: Annotated[bool, typer.Option("--all", help="Explain every code.")] = False,
     policy: Annotated[str, typer.Option("--policy", help="Say what this policy makes of it.")] = "",
     state: StateOption = None,
