@@ -16,6 +16,7 @@ from acceptd.judge.golden_sets import CONVENTIONAL_DIRECTORY
 
 MODEL_SUFFIX: Final = ".onnx"
 MAX_DEPTH: Final = 16
+MAX_PATH: Final = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,20 @@ class Listing:
     files: dict[str, int] = field(default_factory=dict)
     special: tuple[str, ...] = ()
     """Links, sockets, devices: no bundle may hold them."""
+
+    def has(self, path: str) -> bool:
+        """Say whether a regular file is there, also one that a listing of what is near left out."""
+        if path in self.files:
+            return True
+        parts = path.split("/")
+        if path.startswith("/") or ".." in parts or "\0" in path or len(path) > MAX_PATH:
+            return False  # a model's own words never lead out of its directory
+        place = self.root
+        for part in parts[:-1]:
+            place = place / part
+            if place.is_symlink():
+                return False
+        return not (place / parts[-1]).is_symlink() and (place / parts[-1]).is_file()
 
     @property
     def models(self) -> tuple[str, ...]:

@@ -31,8 +31,10 @@ class Seen:
     file: str
     facts: Facts
     structure: Structure | None = None
+    external: tuple[str, ...] = ()
+    """External data that the model names, by the paths that it would have in the bundle."""
     missing: tuple[str, ...] = ()
-    """External data that the model names and that does not lie there."""
+    """Of it, what does not lie there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +100,16 @@ def _inspected(place: Bench, stage: str, listing: Listing, path: str) -> Seen:
     }
     record = _run(place, "inspect", stage, [path], spec, {})
     if record.facts is None:
+        code = record.refused.code if record.refused is not None else ""
         raise UsageError(
             f"{shown(path)} cannot be inspected: {ending_of(record)}",
-            remedy="is it an ONNX file? `acceptd check` of a bundle with it names the place and the remedy",
+            remedy=f"is it an ONNX file? `acceptd policy explain {code}` says more"
+            if code
+            else "is it an ONNX file?",
         )
-    named = {_beside(path, one.location) for one in record.facts.external}
-    return Seen(path, record.facts, record.structure, tuple(sorted(named - listing.files.keys())))
+    named = sorted({_beside(path, one.location) for one in record.facts.external})
+    missing = tuple(one for one in named if not listing.has(one))
+    return Seen(path, record.facts, record.structure, tuple(named), missing)
 
 
 def _beside(path: str, location: str) -> str:

@@ -40,8 +40,8 @@ def laid(tools: Tools, root: Path, paths: Iterable[str]) -> Iterator[str]:
         files.remove_tree(tools.sealed, name)
 
 
-def copy_file(source: Path, target: Path, where: str) -> int:
-    """Copy one regular file, a link is not followed; the copy is readable for all. Return its size."""
+def copy_file(source: Path, target: Path, where: str, *, mode: int = 0o444) -> int:
+    """Copy one regular file, a link is not followed; the copy has ``mode``, and its size is returned."""
     try:
         given = os.open(source, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
     except OSError as error:
@@ -56,7 +56,7 @@ def copy_file(source: Path, target: Path, where: str) -> int:
             total = 0
             while count := os.sendfile(made, given, None, _CHUNK):
                 total += count
-            os.fchmod(made, 0o444)
+            os.fchmod(made, mode)
             return total
         finally:
             os.close(made)

@@ -63,6 +63,7 @@ _GROUPS = (
     "loader",
     "advisory",
     "config",
+    "bundle",
     "schema",
 )
 _NAMES = frozenset({*_COMMANDS, *_GROUPS})

@@ -1,0 +1,57 @@
+"""Writes a team's own files: whole or not at all, and never over another one unless that is wanted."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from acceptd.errors import UsageError
+from acceptd.intake.paths import shown
+
+
+def refuse_existing(path: Path, *, force: bool) -> None:
+    """Raise UsageError where something is there that may not be replaced."""
+    if os.path.lexists(path) and not (force and path.is_file() and not path.is_symlink()):
+        remedy = "--force replaces it" if not force else "only a regular file is replaced: remove it first"
+        raise UsageError(f"{shown(str(path))} exists", remedy=remedy)
+
+
+@contextmanager
+def written(path: Path, *, force: bool = False) -> Iterator[IO[bytes]]:
+    """Yield a new file that takes the place of ``path`` when the block ends well, and goes away when it does not.
+
+    Its mode is that of the file it replaces, else what the umask leaves. Raises UsageError: something is there and
+    ``force`` is not given, also where it came there meanwhile.
+    """
+    refuse_existing(path, force=force)
+    temporary = path.with_name(f".{path.name[:200]}.{secrets.token_hex(6)}")
+    descriptor = os.open(temporary, os.O_RDWR | os.O_CLOEXEC | os.O_CREAT | os.O_EXCL, 0o666)
+    try:
+        with os.fdopen(descriptor, "w+b") as file:
+            yield file
+            file.flush()
+            if force:
+                with contextlib.suppress(FileNotFoundError):
+                    os.fchmod(file.fileno(), os.stat(path).st_mode & 0o777)
+            os.fsync(file.fileno())
+        if force:
+            os.rename(temporary, path)
+        else:
+            try:
+                os.link(temporary, path)
+            except FileExistsError as error:
+                raise UsageError(f"{shown(str(path))} exists", remedy="--force replaces it") from error
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
+
+
+def replace_text(path: Path, text: str, *, force: bool) -> None:
+    """Write ``text`` to ``path`` as :func:`written` does."""
+    with written(path, force=force) as file:
+        file.write(text.encode())
