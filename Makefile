@@ -11,7 +11,7 @@ IN_ORDER := --no-loadscope-reorder
 TESTS_FAST := tests/unit tests/property
 TESTS_REST := tests/crash tests/acceptance tests/cell tests/hostile
 
-.PHONY: setup demo test test-fast test-user soak-cell soak-ledger soak-release soak-readers kill-proof strace-proof kill-exports bench-ledger backend-cell fuzz oms wheel test-wheel profiles profiles-test profiles-openvino lint format bench bench-heldout bench-large corpus corpus-mutants backend-suite docs clean help
+.PHONY: setup demo test test-fast test-user soak-cell soak-ledger soak-release soak-readers kill-proof strace-proof kill-exports bench-ledger backend-cell fuzz oms wheel test-wheel profiles profiles-test profiles-openvino console test-web lint format bench bench-heldout bench-large corpus corpus-mutants backend-suite docs clean help
 
 help:  ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -e 's/:.*## /\t/' | expand -t 16
@@ -89,6 +89,13 @@ profiles-openvino: setup  ## one more, with OpenVINO as execution provider (443 
 
 profiles-test: profiles  ## one bundle under several runtimes; with OpenVINO too where profiles-openvino was made
 	$(PY) -m pytest -q tests/cell/test_runtime.py tests/cell/test_operators.py tests/acceptance/test_openvino.py
+
+console: setup  ## what `acceptd web` needs besides, into .venv
+	@sh tools/web_env.sh console
+
+test-web: setup  ## the console: its walls and pages, and in Debian's Chromium; in an environment of its own below .venvs
+	@sh tools/web_env.sh
+	.venvs/web/bin/python -m pytest -q -n0 tests/web
 
 lint: setup  ## ruff (lint and format) and mypy --strict
 	.venv/bin/ruff check .

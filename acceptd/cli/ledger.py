@@ -38,6 +38,7 @@ from acceptd.record.entry import VERDICTS, Filter
 from acceptd.record.keys import Keyring, load_keyring
 from acceptd.record.keystore import history, own_history
 from acceptd.record.log import Ledger
+from acceptd.record.proven import prove
 from acceptd.record.tables import SCHEMA_VERSION
 from acceptd.release import audit as release_audit
 from acceptd.release import rules_audit
@@ -180,13 +181,8 @@ def proof(
     paths = require_state(chosen_state(state))
     with Ledger.open(paths.state, create=False) as ledger:
         seq = _number(ledger, entry)
-        size = next((size for size in reversed(checkpoint.sizes(paths.state)) if size > seq), None)
-        note = None
-        if size is not None and size <= ledger.tree().size:
-            checkpoint.read(paths.state, size, own_history(paths.state, ledger), ledger.origin)
-            note = checkpoint.note_of(paths.state, size).decode()
-        found = ledger.proof(seq, size if note is not None else None)
-    typer.echo(json.dumps({"schema": 1, "origin": ledger.origin, **found.as_json(), "checkpoint": note}, indent=2))
+        found = prove(paths.state, ledger, seq)
+    typer.echo(json.dumps(found.as_json(), indent=2))
 
 
 @app.command("rebuild")

@@ -51,6 +51,7 @@ _COMMANDS = {
     "selftest": ("selftest", "selftest"),
     "verify": ("verify", "verify"),
     "reaccept": ("reaccept", "reaccept"),
+    "web": ("web", "web"),
 }
 _GROUPS = (
     "ledger",

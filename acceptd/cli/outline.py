@@ -24,6 +24,7 @@ HELP: Final = {
     "verify": "Verify a signed file of acceptd with public keys alone. Exit 5 where it does not hold.",
     "reaccept": "Run what is promoted again, under a profile or a policy. No release, entry or held-out budget "
     "is touched.",
+    "web": "Serve the reviewers' console; print an address that opens it once.",
     "ledger": "The record of every verdict, release and revocation.",
     "release": "Releases: list, promote, roll back, pin, freeze, revoke, compare, sign.",
     "review": "Decisions of people: list, show, approve, reject, waive, attest.",
@@ -34,5 +35,6 @@ HELP: Final = {
     "loader": "Open a release as production does: verify it, find it, run it.",
     "advisory": "Advisories about runtimes: sign, install, list, affected.",
     "config": "The settings: show what holds, check before a start.",
+    "bundle": "Make a bundle: init, vectors, lock, pack.",
     "schema": "JSON Schemas of bundle.toml, policies and signed files: list, show.",
 }

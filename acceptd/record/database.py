@@ -47,10 +47,11 @@ _STAMPED: Final = text("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND nam
 class Database:
     """Connections to one database file. Safe from threads; a forked child gets connections of its own."""
 
-    def __init__(self, path: Path, *, busy_seconds: float = 60.0) -> None:
+    def __init__(self, path: Path, *, busy_seconds: float = 60.0, read_only: bool = False) -> None:
         self.path = path
         self._busy_seconds = busy_seconds
-        self._engine = _engine(path, busy_seconds)
+        self._engine = _engine(path, busy_seconds, read_only=read_only)
+        self._read_only = read_only
         self._writer = threading.Lock()
         self._here = threading.local()
         self._pid = os.getpid()
@@ -76,6 +77,8 @@ class Database:
         (fsync(2), NOTES). A full disk is no such error.
         """
         self._enter()
+        if self._read_only:
+            raise LedgerError(f"{self.path}: opened for reading alone")
         if self.failed:
             raise LedgerStorageError(f"{self.path}: nothing more is written: {self.failed}")
         if getattr(self._here, "writing", False):
@@ -286,9 +289,13 @@ def _kind(error: object) -> int:
     return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
 
 
-def _engine(path: Path, busy_seconds: float) -> Engine:
+def _engine(path: Path, busy_seconds: float, *, read_only: bool = False) -> Engine:
+    url = URL.create("sqlite+pysqlite", database=str(path))
+    if read_only:
+        # SQLite itself opens the file for reading (sqlite.org/uri.html); `query_only` refuses what is left.
+        url = URL.create("sqlite+pysqlite", database=path.absolute().as_uri(), query={"mode": "ro", "uri": "true"})
     engine = create_engine(
-        URL.create("sqlite+pysqlite", database=str(path)),
+        url,
         # isolation_level None: sqlite3 begins nothing by itself, we say BEGIN IMMEDIATE where it is meant.
         connect_args={"timeout": busy_seconds, "isolation_level": None, "check_same_thread": False},
         # A connection is used by one thread at a time; unbounded, so that no thread waits for another's.
@@ -296,7 +303,10 @@ def _engine(path: Path, busy_seconds: float) -> Engine:
         pool_size=8,
         max_overflow=-1,
     )
-    event.listen(engine, "connect", functools.partial(_on_connect, path.parent))
+    if read_only:
+        event.listen(engine, "connect", _on_connect_reading)
+    else:
+        event.listen(engine, "connect", functools.partial(_on_connect, path.parent))
     event.listen(engine, "begin", _on_begin)
     return engine
 
@@ -311,6 +321,14 @@ def _on_connect(state: Path, raw: Any, record: Any) -> None:
             if not reserve.give_way(state):
                 raise
             cursor.execute(f"PRAGMA {pragma}")
+    cursor.close()
+    record.info[_SYNCHRONOUS] = "FULL"
+
+
+def _on_connect_reading(raw: Any, record: Any) -> None:
+    cursor = raw.cursor()
+    for pragma in ("query_only=ON", "trusted_schema=OFF"):
+        cursor.execute(f"PRAGMA {pragma}")
     cursor.close()
     record.info[_SYNCHRONOUS] = "FULL"
 

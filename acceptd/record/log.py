@@ -169,20 +169,22 @@ class Ledger:
         clock: Callable[[], str] = utc_now,
         busy_seconds: float = 60.0,
         damaged: bool = False,
+        read_only: bool = False,
     ) -> Ledger:
         """Open ``<state>/ledger.sqlite3`` (0600), creating it where ``create`` allows.
 
-        ``damaged`` is the audit's: it opens a log whose tree is broken too, to say where. Raises
+        ``damaged`` is the audit's: it opens a log whose tree is broken too, to say where. ``read_only`` opens the
+        database for reading alone: every write raises LedgerError, and SQLite itself would refuse it. Raises
         StateError where the file is missing, a stranger's, writable by others, or of a newer version,
         and LedgerError where the log has lost its entries, its name or its tree.
         """
         path = state / database.FILE_NAME
-        if create:
+        if create and not read_only:
             origin = f"acceptd/{secrets.token_hex(16)}"
             first = _row(0, NewEntry("log", {"origin": origin}), clock())
             database.create_database(path, {"origin": origin}, first)
         database.check_file(path)
-        store = database.Database(path, busy_seconds=busy_seconds)
+        store = database.Database(path, busy_seconds=busy_seconds, read_only=read_only)
         try:
             ledger = cls(store, database.read_meta(store)["origin"], clock)
             if not damaged and ledger.tree().size == 0:
@@ -337,6 +339,12 @@ class Ledger:
         if data is not None and hashlib.sha256(data).hexdigest() != digest:
             raise LedgerError(f"evidence {digest} is not what its digest says")
         return data
+
+    def holds_evidence(self, digest: str) -> bool:
+        """Say whether a blob of evidence is kept; it is not read."""
+        with self._database.read() as connection:
+            query = select(tables.evidence.c.size).where(tables.evidence.c.digest == digest)
+            return connection.execute(query).first() is not None
 
     def rebuild(self) -> None:
         """Make the projections anew from the entries, in one transaction."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ from acceptd.release import channel as channels
 from acceptd.release import held
 from acceptd.release.book import Row, read_book
 from acceptd.release.layout import checked
-from acceptd.release.signers import ReleaseKeys
+from acceptd.release.signers import Verifying
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +66,17 @@ class HistoryLine:
 
 
 def current_releases(
-    state: Path, ledger: Ledger, keys: ReleaseKeys, *, clock: channels.Clock = time.time
+    state: Path,
+    ledger: Ledger,
+    keys: Verifying,
+    *,
+    clock: channels.Clock = time.time,
+    places: Iterable[tuple[str, str]] | None = None,
 ) -> list[CurrentRelease]:
-    """Return the current release of every channel, by model and channel."""
+    """Return the current release of every channel, or of the (model, channel) ``places``, by model and channel."""
     book = read_book(ledger)
     found: list[CurrentRelease] = []
-    for model_id, channel in sorted(book.channels):
+    for model_id, channel in sorted(book.channels if places is None else places):
         row = book.current(model_id, channel)
         if row is None:
             continue
@@ -98,9 +104,19 @@ def current_releases(
     return found
 
 
-def history(state: Path, ledger: Ledger, keys: ReleaseKeys, model_id: str, channel: str) -> list[HistoryLine]:
+def history(
+    state: Path,
+    ledger: Ledger,
+    keys: Verifying,
+    model_id: str,
+    channel: str,
+    *,
+    before: int | None = None,
+    most: int | None = None,
+) -> list[HistoryLine]:
     """Return every number that one channel ever took, and every hold on it, newest first.
 
+    ``before`` leaves out what came with that entry or later, ``most`` all but the newest so many of the rest.
     Raises ReleaseError where there is nothing.
     """
     model_id, channel = checked(model_id, channel)
@@ -109,6 +125,11 @@ def history(state: Path, ledger: Ledger, keys: ReleaseKeys, model_id: str, chann
     holds = [one for one in book.holds.entries if one.concerns(model_id, channel)]
     if not rows and not holds:
         raise ReleaseError(f"{model_id} has no release on {channel}")
+    # Chosen before anything is read: each release is a file with a signature.
+    all_seqs = sorted([row.intent_seq for row in rows] + [one.seq for one in holds], reverse=True)
+    chosen = set([seq for seq in all_seqs if before is None or seq < before][:most])
+    rows = [row for row in rows if row.intent_seq in chosen]
+    holds = [one for one in holds if one.seq in chosen]
     read = {row.number: _read(state, keys, row) for row in rows}
     lines = [
         HistoryLine(
@@ -158,7 +179,7 @@ def _people(ledger: Ledger, decisions: tuple[int, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _read(state: Path, keys: ReleaseKeys, row: Row) -> tuple[str | None, tuple[str, ...], tuple[int, ...]]:
+def _read(state: Path, keys: Verifying, row: Row) -> tuple[str | None, tuple[str, ...], tuple[int, ...]]:
     """Return bundle version, profiles and decisions of a release; None and none where it does not verify."""
     if not row.release_digest:
         return None, (), ()

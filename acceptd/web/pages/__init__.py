@@ -1,0 +1,1 @@
+"""The console's pages: each reads what an address asks for and returns blocks."""
