@@ -41,6 +41,7 @@ class Housekeeping:
             guarded(duty)
             self.beat()
         self.rooms.retention.nudge()
+        self.rooms.lifecycle.tools.cells.keep_spares()  # not before: the start and its drops need the cores
 
     def look_for_withdrawn(self) -> None:
         """Give up running work whose drop was taken out of the inbox: nobody waits for its verdict."""

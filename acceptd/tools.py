@@ -27,6 +27,7 @@ class Cells:
     parent in which another's runs. The supplies, and what stands spare in them, are shared.
 
     ``one`` for all workers: a suite starts no more parents than it needs, and waits for none but after a crash.
+    ``spare``: one stands ready from :meth:`keep_spares` on, or from the first crash.
     """
 
     def __init__(
@@ -42,7 +43,7 @@ class Cells:
         self._sealed = sealed
         self._on_replaced = on_replaced
         self._one = one
-        self._supplies = Supplies(sealed, spare=spare, later=one, store=store)
+        self._supplies = Supplies(sealed, spare=spare, later=True, store=store)
         self._lock = threading.Lock()
         self._cells: dict[int, Cell] = {}
 
@@ -60,6 +61,10 @@ class Cells:
         Its warm parents are used for nothing else before or after.
         """
         return Cell(self._sealed, supplies=self._supplies, on_replaced=self._on_replaced)
+
+    def keep_spares(self) -> None:
+        """Start what shall stand spare now, and keep it: whoever has begun has processors for it."""
+        self._supplies.keep()
 
     def close(self) -> None:
         """End all cells and what stands spare; all work in them has ended before."""
@@ -104,7 +109,7 @@ class Tools:
         durable: bool = True,
         one_cell: bool = False,
     ) -> Self:
-        """Start everything; ``spare`` keeps a second warm parent ready (a daemon, a suite).
+        """Start everything; ``spare`` keeps a second warm parent ready (a daemon, a suite): see :class:`Cells`.
 
         ``lanes``: how many submissions may be under way, and so many sealers are kept. ``durable`` off:
         what is sealed need not outlive the process. ``one_cell``: all workers share one.

@@ -26,7 +26,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
 
+from acceptd.record import failpoint
+
 ROOT = Path(__file__).resolve().parent.parent
+ARMING = "ACCEPTD_TEST_ARMING"
+"""Names the file that a running command reads its failpoint from, once it gets SIGUSR2."""
 _MOST = 1 << 18
 """Bytes of one order: the words and the environment."""
 
@@ -182,6 +186,14 @@ def _become(order: dict[str, Any]) -> None:
         first = str(module.__file__)
     sys.modules["__main__"] = module
     sys.argv = [first, *order["words"]]
+    if path := os.environ.pop(ARMING, ""):
+        signal.signal(signal.SIGUSR2, lambda _number, _frame: _arm(Path(path)))
+
+
+def _arm(order: Path) -> None:
+    """Set the failpoint that ``order`` names, and take the file away: that tells that it is set."""
+    os.environ[failpoint.VARIABLE] = order.read_text()
+    order.unlink()
 
 
 if __name__ == "__main__":

@@ -49,6 +49,7 @@ class World:
         self.stage = home / "stage"
         self.stage.mkdir(parents=True)
         self.log = home / "daemon.log"
+        self.arming = home / "failpoint"
         self.daemon: Daemon | None = None
         # -a: init gives directories modes and groups, which a plain copy would not keep.
         subprocess.run(["cp", "-a", str(_initialised(teams or (TEAM,))), str(self.state)], check=True)
@@ -68,6 +69,7 @@ class World:
         environment.pop("ACCEPTD_FAILPOINT", None)
         if failpoint:
             environment["ACCEPTD_FAILPOINT"] = failpoint
+        environment[commands.ARMING] = str(self.arming)
         self.log.write_bytes(b"")
         with self.log.open("ab") as log:
             order = ["daemon", *words, "--state", str(self.state)]
@@ -82,6 +84,13 @@ class World:
             )
             assert self.daemon.poll() is None, self.log.read_text(errors="replace")
         return self.daemon
+
+    def arm(self, failpoint: str) -> None:
+        """Let the running daemon die where it next passes ``failpoint``; return once that is set."""
+        assert self.daemon is not None
+        self.arming.write_text(failpoint)
+        self.daemon.send_signal(signal.SIGUSR2)
+        self.until(lambda: not self.arming.exists() or self.daemon_ended(), "the failpoint is set")
 
     def daemon_ended(self) -> bool:
         """Whether the daemon process has ended."""

@@ -13,7 +13,7 @@ import pwd
 import shutil
 import socket
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
@@ -196,6 +196,7 @@ def start(
     providers: Sequence[str] = (),
     store: Path | None = None,
     testing: bool = False,
+    begun: Callable[[subprocess.Popen[bytes] | None], None] = lambda _process: None,
 ) -> Parent:
     """Start a warm parent that sees ``sealed`` read-only at ``/sealed``; wait until it is warm.
 
@@ -203,8 +204,9 @@ def start(
 
     ``interpreter`` defaults to acceptd's own, ``role`` says which jobs it serves, ``operators`` are the
     custom-operator libraries that it loads, ``providers`` those whose libraries it loads. ``testing`` adds
-    the ``attack`` job kind. Must be called from a thread that lives as long as the parent shall live:
-    PDEATHSIG follows the thread (measured).
+    the ``attack`` job kind. ``begun`` is given the process while it gets warm, for who wants to kill it, and None
+    once that is over. Must be called from a thread that lives as long as the parent shall live: PDEATHSIG follows
+    the thread (measured).
 
     Raises:
         CellUnavailableError: the outer wall or the parent could not be started here, and why.
@@ -246,11 +248,14 @@ def start(
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
         )
+    begun(process)
     ours.settimeout(STARTUP_SECONDS)
     try:
         hello = ours.recv(_HELLO_BYTES)
-    except TimeoutError:
+    except (TimeoutError, ConnectionResetError):
         hello = b""
+    finally:
+        begun(None)
     if hello[:1] != b"R":
         process.kill()
         _, complaint = process.communicate()

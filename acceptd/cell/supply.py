@@ -11,6 +11,7 @@ import itertools
 import json
 import socket
 import struct
+import subprocess
 import threading
 import time
 from array import array
@@ -157,7 +158,7 @@ def _listed(profile: Profile) -> tuple[operators.Listed, ...]:
 class ParentSupply:
     """Parents of one kind: the first starts at once, ``spares`` more stand ready whenever one is taken.
 
-    ``later``: the spares only once :meth:`ahead` or :meth:`trouble` says that they will be needed.
+    ``later``: the spares only once :meth:`ahead`, :meth:`trouble` or :meth:`keep` says that they will be needed.
     """
 
     def __init__(
@@ -181,6 +182,7 @@ class ParentSupply:
         self._lock = threading.Lock()
         self._spawner = ThreadPoolExecutor(1, thread_name_prefix="cell-spawner")
         self._hasher = ThreadPoolExecutor(1, thread_name_prefix="cell-hasher")
+        self._starting: subprocess.Popen[bytes] | None = None
         self._upcoming: deque[Future[WarmParent]] = deque([self._spawner.submit(self._start)])
         self._closed = False
 
@@ -215,6 +217,11 @@ class ParentSupply:
     def trouble(self) -> None:
         """Keep the spares from now on: a parent went before its time, and the next may."""
         self._later = False
+
+    def keep(self) -> None:
+        """Start what shall stand spare now, and keep it from now on."""
+        self.trouble()
+        self.ahead()
 
     def _fill(self) -> None:
         while len(self._upcoming) < self._spares:
@@ -257,6 +264,7 @@ class ParentSupply:
             providers=self.kind.providers,
             store=self._store,
             testing=self._testing,
+            begun=self._begun,
         )
         parent.control.settimeout(ANSWER_SECONDS)
         warm = WarmParent(
@@ -265,11 +273,20 @@ class ParentSupply:
         self._started(warm)
         return warm
 
+    def _begun(self, process: subprocess.Popen[bytes] | None) -> None:
+        """Hear of the process that gets warm just now, and (None) that it is."""
+        with self._lock:
+            self._starting = process
+            if self._closed and process is not None:
+                process.kill()
+
     def close(self) -> None:
-        """End the parents that nobody took."""
+        """End the parents that nobody took, also one that is not warm yet."""
         with self._lock:
             self._closed = True
             upcoming, self._upcoming = list(self._upcoming), deque()
+            if self._starting is not None:
+                self._starting.kill()
         for one in upcoming:
             if not one.cancel():
                 with contextlib.suppress(Exception):
@@ -333,6 +350,14 @@ class Supplies:
                 f"the runtime of warm parent {number} cannot be measured: {error.filename}: {error.strerror}",
                 remedy="libraries were changed under the running cell: restart it",
             ) from error
+
+    def keep(self) -> None:
+        """Start every supply's spares now, and keep them from now on."""
+        with self._lock:
+            self._later = False
+            supplies = (self._own, *self._others.values())
+        for supply in supplies:
+            supply.keep()
 
     def _supply(self, kind: Kind) -> ParentSupply:
         return ParentSupply(

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
 from pathlib import Path
@@ -203,6 +206,42 @@ def test_a_suite_has_one_parent_for_all_lanes_and_starts_the_next_only_when_it_i
         seat.give_back(parent, trouble="", suspect=False)
     finally:
         cells.close()
+
+
+def test_a_daemon_has_no_spare_before_its_first_look_and_one_from_then_on(sealed: Path) -> None:
+    cells = Cells(sealed, spare=True, on_replaced=lambda _reason: None)
+    try:
+        supply = cells.at(0)._supplies.of(Kind())
+        assert parent_of(cells.at(0)).number != parent_of(cells.at(1)).number
+        assert not supply._upcoming, "two workers are at work, and nothing stands ready beside them"
+        cells.keep_spares()
+        (spare,) = supply._upcoming
+        seat, parent = cells.at(0)._take(Kind())
+        seat.give_back(parent, trouble="crash: SIGSEGV", suspect=True)
+        assert parent_of(cells.at(0)) is spare.result()
+        assert len(supply._upcoming) == 1, "and the next one is on its way"
+    finally:
+        cells.close()
+
+
+def test_who_closes_waits_for_no_parent_to_get_warm(sealed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[subprocess.Popen[bytes]] = []
+    seen = threading.Event()
+    given = supply_module.ParentSupply._begun
+
+    def hear(self: supply_module.ParentSupply, process: subprocess.Popen[bytes] | None) -> None:
+        if process is not None:
+            process.send_signal(signal.SIGSTOP)  # it will never be warm
+            begun.append(process)
+        given(self, process)
+        seen.set()
+
+    monkeypatch.setattr(supply_module.ParentSupply, "_begun", hear)
+    supplies = Supplies(sealed, testing=True)
+    assert seen.wait(60)
+    supplies.close()
+    (process,) = begun
+    assert process.poll() == -signal.SIGKILL
 
 
 def test_the_facts_of_a_living_parent_outlast_all_that_come_and_go(
