@@ -11,7 +11,7 @@ IN_ORDER := --no-loadscope-reorder
 TESTS_FAST := tests/unit tests/property
 TESTS_REST := tests/crash tests/acceptance tests/cell tests/hostile
 
-.PHONY: setup demo test test-fast test-user soak-cell soak-ledger soak-release soak-readers kill-proof strace-proof kill-exports bench-ledger backend-cell fuzz oms wheel test-wheel profiles profiles-test profiles-openvino console test-web lint format bench bench-heldout bench-large corpus corpus-mutants backend-suite docs clean help
+.PHONY: setup demo test test-fast test-user soak-cell soak-ledger soak-release soak-readers kill-proof strace-proof kill-exports bench-ledger backend-cell fuzz oms wheel test-wheel profiles profiles-test profiles-openvino console test-web lint format bench bench-heldout bench-large corpus corpus-mutants backend-suite docs docs-site docs-run clean help
 
 help:  ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -e 's/:.*## /\t/' | expand -t 16
@@ -147,6 +147,15 @@ docs: setup  ## pages that are generated from the code
 	$(PY) -m tools.gen_selftest
 	.venv/bin/ruff format -q acceptd/selftest_bundles.py acceptd/cli/outline.py
 
+docs-site: setup  ## the documentation as a site below site/, in an environment of its own; a dead link ends it
+	@test -x .venvs/docs/bin/python || $(PY) -m venv .venvs/docs
+	.venvs/docs/bin/python -m pip install -qq --disable-pip-version-check --require-hashes -r docs/requirements.lock
+	NO_MKDOCS_2_WARNING=1 .venvs/docs/bin/mkdocs build --quiet --strict
+	$(PY) -m tools.docs_site site
+
+docs-run: setup  ## every command of the tutorials, in a fresh directory each: exit codes and outputs are those shown
+	$(PY) -m tools.run_docs docs/tutorials/*.md
+
 clean:  ## caches and results, not the state
-	rm -rf .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist *.egg-info
+	rm -rf site .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist *.egg-info
 	find . -name __pycache__ -not -path './.venv*' -prune -exec rm -rf {} +

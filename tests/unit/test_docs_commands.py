@@ -7,6 +7,7 @@ import shlex
 import shutil
 import subprocess
 from functools import cache
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,8 @@ def shown(text: str) -> list[str]:
 
 def problems(line: str) -> list[str]:
     """Return what the command line does not know of one command; placeholders in capitals are arguments."""
-    words = shlex.split(line, comments=True)[1:]
+    lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
+    words = list(takewhile(lambda word: word.strip("();<>|&"), lexer))[1:]
     command, known = tree(), set()
     while words and hasattr(command, "commands"):
         known |= {option for one in command.params for option in one.opts}
@@ -68,6 +70,7 @@ def test_the_check_sees_what_is_wrong() -> None:
     assert problems("acceptd check PATH --json --set a=b") == []
     assert problems("acceptd release rollback TEAM/MODEL --to DIGEST # back") == []
     assert problems("acceptd daemon --log-text 2> daemon.log &") == []
+    assert problems("acceptd submit my-model --wait; echo --no | grep --such") == []
     assert problems("acceptd approve x") == ["no command 'approve' in 'acceptd approve x'"]
     assert problems("acceptd check x --wait") == ["no option --wait in 'acceptd check x --wait'"]
 
