@@ -15,7 +15,7 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from sandbox import labels, protos, tolerances
+from sandbox import labels, making, protos, tolerances
 from sandbox.golden_files import MAX_PROBLEMS, LeftOutError, Lent, Reading, npy_array, npy_value, values
 from sandbox.messages import MODEL_DIR, Channel, RefusedError, clip
 from sandbox.tensors import (
@@ -75,10 +75,13 @@ def _store(job: Reading, spec: dict[str, Any], side: str, writer: BlobWriter) ->
 def body(order: dict[str, Any], channel: Channel, blobs: dict[str, int]) -> dict[str, float]:
     """Decode every golden set of the order and send one ``vectors`` frame; return the phases in ms.
 
+    An order to ``make`` some is done by :mod:`sandbox.making`.
     Raises RefusedError ``resources/output-limit`` or ``resources/memory-limit``.
     """
     started = time.perf_counter()
     spec = order["spec"]
+    if "make" in spec:
+        return making.body(order, channel, blobs)
     lent = Lent(blobs["files"], spec["lent"]) if "lent" in spec else None
     job = Reading(str(spec.get("root", MODEL_DIR)), spec.get("types") or {}, lent)
     names = {"inputs": "inputs", "outputs": "expected"}

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from acceptd.bundling.guess import bounds_of, kind_of
 from acceptd.bundling.look import Goldens, Looked, Seen, Shape
+from acceptd.bundling.vectors_text import WANTED
 from acceptd.errors import UsageError
 from acceptd.evidence import ValueInfo
 from acceptd.judge.infer import dimensions, expressible, sanitise, types_of, unique
@@ -235,9 +236,7 @@ class _Maker:
 
     def _vectors(self, place: str, goldens: Goldens) -> list[dict[str, Any]]:
         if not goldens.patterns:
-            self.comments[f"{place}.vectors"] = [
-                "FILL IN: golden sets. `acceptd bundle vectors` makes them and adds the table here.",
-            ]
+            self.comments[f"{place}.vectors"] = [WANTED]
             return []
         count, smoke = len(goldens.names), len(goldens.smoke)
         said = [f"{count} golden set{'s' * (count != 1)} lie{'s' * (count == 1)} beside the model."]

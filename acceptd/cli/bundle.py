@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from acceptd.cli import bundle_vectors as bundle_vectors
 from acceptd.cli.bundle_desk import app as app
-from acceptd.cli.bundle_desk import desk, row, rules_of
+from acceptd.cli.bundle_desk import commands, desk, row, rules_of
 from acceptd.cli.common import JsonOption, StateOption, chosen_state, console, existing, progress_console
 from acceptd.policy.names import valid_model_id
 from acceptd.report.escape import line, size
@@ -166,5 +167,4 @@ def _tell(made: start.Made, todo: start.Plan, *, shown: Path) -> None:
     lines = [f"acceptd bundle lock {place}", f"acceptd check {place}"]
     if not goldens.names or len(goldens.smoke) == len(goldens.names):
         lines.insert(0, f"acceptd bundle vectors {place} --random 4 --oracle reference")
-    for number, text in enumerate(lines):
-        row("" if number else "next", line(text, 2000))
+    commands(lines)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 import typer
 
 from acceptd.cli.common import console, progress_console
+from acceptd.report.escape import line
 
 if TYPE_CHECKING:
     from acceptd.local import Bench
@@ -48,3 +49,10 @@ def row(head: str, text: str) -> None:
     table.add_column(overflow="fold")
     table.add_row(Text(f"  {head}"), Text(text))
     console().print(table)
+
+
+def commands(lines: Sequence[str]) -> None:
+    """Print what to do next, each command on one line of the terminal's own, so that it can be copied."""
+    for number, text in enumerate(lines):
+        head = "" if number else "  next"
+        console().print(f"{head:<{_WIDTH}} {line(text, 4000)}", soft_wrap=True)
