@@ -110,7 +110,7 @@ def skip(buf: Buffer, wire_type: int, pos: int, end: int, note: Note) -> int:
     if wire_type in {1, 5}:
         pos += 8 if wire_type == 1 else 4
     elif wire_type in {3, 4}:
-        raise MalformedError("wire/group", start, "a protobuf group")
+        raise MalformedError("wire/group", start, "a protobuf group, which no ONNX field is")
     else:
         raise MalformedError("wire/malformed", start, f"wire type {wire_type} does not exist")
     if pos > end:

@@ -6,6 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from acceptd.finding_examples import Example, examples
 from acceptd.judge.catalogue.code import Code
 from acceptd.judge.codes import CODES, changeable, group
 
@@ -56,6 +57,9 @@ else any `reject` → rejected; else a stage missing → inconclusive; else any 
 
 A policy may give a code another severity in `[severity]`. Codes marked *not lowered* may be raised
 only; codes marked *fixed* keep their own. Findings for `reviewer` are not shown to the model team.
+
+Each example is a finding as a verdict says it: the place, then the sentence. `acceptd policy explain CODE` prints
+one of these entries, `acceptd policy explain --all --json` all of them as data.
 """
 
 
@@ -63,6 +67,13 @@ def bound(code: str) -> str:
     """Return how the heading says what a policy may do with the severity."""
     allowed = changeable(code)
     return f", {allowed}" if allowed != "any" else ""
+
+
+def _quoted(example: Example) -> str:
+    """Return the place and the sentence as Markdown code: what stands in them is no markup."""
+    ticks = "``" if "`" in example.where + example.message else "`"
+    parts = [f"{ticks}{part}{ticks}" for part in (example.where, example.message) if part]
+    return " → ".join(parts)
 
 
 def _references(known: Code) -> str:
@@ -82,7 +93,8 @@ def render() -> str:
             known = CODES[code]
             parts.append(
                 f"### `{code}`\n\n*{known.severity}{bound(code)}, for {known.audience}.* {known.meaning}\n\n"
-                f"Why: {known.reason}\n\nRemedy: {known.remedy}\n{_references(known)}"
+                f"Why: {known.reason}\n\nRemedy: {known.remedy}\n\nExample: {_quoted(examples()[code])}\n"
+                f"{_references(known)}"
             )
     return "\n".join(parts)
 

@@ -72,7 +72,8 @@ def _run_ending(manifest: Manifest, jobs: Jobs, record: JobRecord, policy: Polic
     if record.variant == "profiled" and record.ending not in {"done", "violation"} and record.cause != "SIGSYS":
         # It only measures: what ends it under the profiler did not end it before.
         message = record.refused.message if record.refused is not None else record.cause or record.message
-        yield make("placement/not-profiled", "run", place(record), f"{record.ending}: {message}")
+        told = f"the run under the profiler did not end: {record.ending}: {message}"
+        yield make("placement/not-profiled", "run", place(record), told)
         return
     superseded = jobs.superseded(record)
     if record.kind == "reference":

@@ -40,7 +40,7 @@ def capped(manifest: Manifest, vectors: Vectors, contract: Contract | None, poli
                     f"{limit} {held.limits[limit]:g}" for limit in said if held.limits.get(limit) != said[limit]
                 ]
                 used = ", ".join([f"rtol {held.rtol:g}", f"atol {held.atol:g}", *cut])
-                message = f"{used} were used"
+                message = f"bundle.toml asks for wider bounds than are allowed; {used} were used"
                 yield make("parity/tolerance-capped", "compare", f"{model.name}: {name}", message)
 
 
@@ -88,6 +88,8 @@ def parity(
         where = f"{row.model}: {row.set}: {row.output}"
         if not row.comparable:
             code, message = _NOTES.get(row.note, ("parity/malformed", row.note or "not comparable"))
+            if code == "parity/malformed":
+                message = f"its values cannot be compared: {message}"
             yield make(code, "compare", where, message, _shows(row))
             continue
         held = promised(manifest, row.model, output, contract, policy)

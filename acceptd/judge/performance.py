@@ -150,7 +150,7 @@ def _judged(model: ModelSpec, found: Sequence[Measure], noise: str) -> Iterator[
         told = f"nothing was measured for the agreed {last.ceiling:g} {last.unit}"
         yield make("performance/unmeasured", "judge", where, told, shows)
         return
-    told = f"{last.value:.4g} {last.unit}; agreed {last.ceiling:g}"
+    told = f"{last.value:.4g} {last.unit}; at most {last.ceiling:g} is agreed"
     if all(one.outcome == "over" for one in found) and len(found) > 1 and not noise:
         yield make(last.code, "judge", where, told, shows)
         return

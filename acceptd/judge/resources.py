@@ -38,11 +38,12 @@ def ceilings(
     size = model_bytes(model, facts, sealed)
     if limits.model_bytes is not None and size > limits.model_bytes:
         shows: dict[str, float] = {"bytes": size, "ceiling": limits.model_bytes}
-        yield make("resources/size-ceiling", "judge", where, f"{size} bytes; agreed {limits.model_bytes}", shows)
+        message = f"{size} bytes; at most {limits.model_bytes} is agreed"
+        yield make("resources/size-ceiling", "judge", where, message, shows)
     if record is None:
         return
     peak = memory_bytes(record)
     if limits.peak_memory_bytes is not None and peak > limits.peak_memory_bytes:
-        message = f"{peak} bytes at the peak; agreed {limits.peak_memory_bytes}"
+        message = f"{peak} bytes at the peak; at most {limits.peak_memory_bytes} is agreed"
         shows = {"bytes": peak, "ceiling": limits.peak_memory_bytes}
         yield make("resources/memory-ceiling", "judge", where, message, shows)

@@ -156,7 +156,9 @@ def _external(model: ModelSpec, facts: Facts, sealed: Sealed, inventory: Invento
         path = resolve(model.file, one.location)
         start, span = one.offset or 0, one.length or 0
         if path is None:
-            yield make(refusal(one.location), "inspect", where, f"location {one.location!r}", shows)
+            code = refusal(one.location)
+            what = "leads out" if code == "external-data/path-escape" else "is no file"
+            yield make(code, "inspect", where, f"location {one.location!r} {what} of the bundle", shows)
         elif path in forbidden:
             message = f"location {one.location!r} is a vector file, the manifest or a model"
             yield make("external-data/names-forbidden-file", "inspect", where, message, shows)

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
+from acceptd.finding_examples import examples
 from acceptd.judge.codes import CODES, changeable, group
 
 _MAY: Final = {
@@ -29,7 +30,7 @@ def near(code: str, most: int = 5) -> list[str]:
 
 def explained(code: str) -> dict[str, Any]:
     """Return everything that is known about ``code`` as JSON data. Raises KeyError for an unknown one."""
-    known = CODES[code]
+    known, example = CODES[code], examples()[code]
     return {
         "code": code,
         "severity": known.severity,
@@ -38,6 +39,7 @@ def explained(code: str) -> dict[str, Any]:
         "meaning": known.meaning,
         "reason": known.reason,
         "remedy": known.remedy,
+        "example": {"where": example.where, "message": example.message},
         "references": [{"id": one.id, "title": one.title, "url": one.url} for one in known.references],
     }
 
@@ -54,6 +56,7 @@ def print_explained(console: Console, code: str, configured: str = "") -> None:
         ("", facts["meaning"]),
         ("Why", facts["reason"]),
         ("Remedy", facts["remedy"]),
+        ("Example", examples()[code].line()),
         ("Severity", may),
     ):
         text = Text.assemble((f"{name}: ", "bold"), words) if name else Text(words)

@@ -162,7 +162,8 @@ def _values(values: Any, weights: frozenset[str], what: str, problems: Problems)
     if len(described) > MAX_VALUES:
         described = [value for value in described if not value["overridable"]]
     if len(described) > MAX_VALUES:
-        problems.add("structure/too-many-inputs", f"graph/{what}", f"{len(described)} {what}s")
+        message = f"{len(described)} {what}s; at most {MAX_VALUES} are read"
+        problems.add("structure/too-many-inputs", f"graph/{what}", message)
     if what == "output":
         names = [value["name"] for value in described]
         for name in sorted(
@@ -180,7 +181,7 @@ def describe(value: Any, weights: frozenset[str], where: str, problems: Problems
     name = name_text(value.name)
     kind, dtype, shape, detail = _type(value.type)
     if shape is not None and len(shape) > MAX_RANK:
-        problems.add("structure/rank", where, f"{len(shape)} dimensions")
+        problems.add("structure/rank", where, f"{len(shape)} dimensions; at most {MAX_RANK} are read")
         shape = shape[:MAX_RANK]
     return {
         "name": name,

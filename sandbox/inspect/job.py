@@ -45,8 +45,10 @@ def mapped(path: Path, where: str, limit: int) -> Iterator[Buffer]:
         info = os.fstat(fd)
         if not stat.S_ISREG(info.st_mode):
             raise RefusedError("wire/malformed", where, "the model is no regular file")
-        if info.st_size > min(limit, PROTOBUF_LIMIT):
-            raise RefusedError("wire/too-large", where, f"{info.st_size} bytes", stage="wire")
+        most = min(limit, PROTOBUF_LIMIT)
+        if info.st_size > most:
+            message = f"{info.st_size} bytes; at most {most} are read"
+            raise RefusedError("wire/too-large", where, message, stage="wire")
         if info.st_size == 0:
             yield b""
             return

@@ -8,6 +8,7 @@ import re
 
 import pytest
 
+from acceptd.finding_examples import examples
 from acceptd.judge import catalogue
 from acceptd.judge.catalogue.references import REFERENCES
 from acceptd.judge.codes import CODES, REASONS, changeable, group, may_override
@@ -91,7 +92,8 @@ def test_what_a_policy_may_do_is_said_as_it_is_enforced() -> None:
 def test_docs_findings_is_up_to_date_and_has_reasons_and_links() -> None:
     text = TARGET.read_text(encoding="utf-8")
     assert text == render()
-    assert text.count("\nWhy: ") == len(CODES)
+    for part in ("\nWhy: ", "\nRemedy: ", "\nExample: "):
+        assert text.count(part) == len(CODES)
     assert "[CVE-2022-25882](https://nvd.nist.gov/vuln/detail/CVE-2022-25882)" in text
 
 
@@ -118,3 +120,7 @@ def test_explained_is_json_data_of_everything() -> None:
     facts = explained("external-data/path-escape")
     assert facts["references"][0]["id"] == "CWE-22"
     assert {"code", "severity", "audience", "policy_may_change", "meaning", "reason", "remedy"} < set(facts)
+    assert facts["example"] == {
+        "where": "model.onnx: graph/initializer[0] weight",
+        "message": examples()["external-data/path-escape"].message,
+    }

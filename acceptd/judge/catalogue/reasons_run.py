@@ -39,10 +39,6 @@ TABLE: Final[Reasons] = {
         "An infinite tolerance accepts every output, and what NaN accepts depends on how the test is written.",
         ("CWE-1284",),
     ),
-    "vectors/too-large": (
-        "Values that one job cannot return cannot be compared, and they crowd out every other submission.",
-        ("CWE-770",),
-    ),
     "vectors/type-mismatch": (
         "Values are converted on the way, and the comparison hides what was lost.",
         ("CWE-1287",),
@@ -55,7 +51,6 @@ TABLE: Final[Reasons] = {
         ("CWE-1286",),
     ),
     "vectors/unpaired": (_UNTESTED, ("arXiv:1708.06733",)),
-    "vectors/unsupported-dtype": (_UNTESTED, ("CWE-1287",)),
     "load/digest-mismatch": ("The bytes changed between seal and load.", ("CWE-354", "CWE-367")),
     "load/empty-model": ("There is nothing to load.", ("CWE-20",)),
     "load/failed": ("Production cannot load it either.", ("CWE-754",)),
@@ -90,7 +85,6 @@ TABLE: Final[Reasons] = {
     "run/name-ignored": ("By position a value may reach another input than its author meant.", ("CWE-436",)),
     "run/output-dtype": (_SERVED, ("CWE-1287",)),
     "run/output-shape": (_SERVED, ("CWE-1284",)),
-    "run/outputs-too-large": (_HUNGRY, ("CWE-789",)),
     "run/overridden-initializer": (
         "The golden tests the value that it brings along, not the released weight.",
         ("CWE-471",),

@@ -81,12 +81,6 @@ TABLE: Final[Table] = {
         "data.json carries an rtol or atol that is no finite number of zero or more.",
         "Correct data.json, or declare the tolerance in bundle.toml.",
     ),
-    "vectors/too-large": Code(
-        "reject",
-        "team",
-        "Golden values are larger than the cap on one job's output.",
-        "Use fewer or smaller golden sets.",
-    ),
     "vectors/type-mismatch": Code(
         "warn",
         "team",
@@ -104,12 +98,6 @@ TABLE: Final[Table] = {
         "team",
         "The expected values of a golden set cannot be assigned to the model's outputs.",
         "Give every expected value the name of an output, or one file per output in the model's order.",
-    ),
-    "vectors/unsupported-dtype": Code(
-        "reject",
-        "team",
-        "A golden file holds an element type whose values acceptd cannot read.",
-        "Use one of ONNX's own element types.",
     ),
     "load/digest-mismatch": Code(
         "reject",
@@ -211,12 +199,6 @@ TABLE: Final[Table] = {
         "team",
         "An output of a run has another shape than declared, or one name stood for two sizes in one run.",
         "Correct the declared shape or its bounds in [dims].",
-    ),
-    "run/outputs-too-large": Code(
-        "reject",
-        "team",
-        "The outputs of the runs are larger than the cap on one job's output.",
-        "Use fewer or smaller golden sets.",
     ),
     "run/overridden-initializer": Code(
         "hold",
