@@ -46,6 +46,7 @@ from acceptd.release.prior import prior_release
 from acceptd.release.signers import ReleaseKeys
 from acceptd.release.store import put, verify_some
 from acceptd.report.outbox import write_outbox
+from acceptd.report.verification import place
 from acceptd.rules import Rules
 from acceptd.tools import Tools
 from acceptd.verdicts import entry_body, observed, promotable, release_options, released_profiles
@@ -332,16 +333,20 @@ class Lifecycle:
     # -- promoted -> done -----------------------------------------------------------------------------
 
     def _finish(self, row: Row) -> None:
-        document = {**row.data["document"], "drop": row.name}
+        document, statement = self._told(row, row.data["document"])
         document |= {key: row.data[key] for key in KEPT if row.data.get(key)}
-        write_outbox(self.paths.outbox, row.team, row.id, document, self._statement(row))
+        write_outbox(self.paths.outbox, row.team, row.id, document, statement)
         failpoint("lifecycle.promoted.outbox")
         self._clean(row)
         self.queue.advance(row.id, "done", document=document)
 
-    def _statement(self, row: Row) -> dict[str, Any] | None:
+    def _told(self, row: Row, document: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any] | None]:
+        """Return a report with the drop's name and where it stands in the ledger, and the signed statement."""
+        told = {**document, "drop": row.name}
         entry = next(self.ledger.entries(kind="verdict", submission=row.id), None)
-        return entry.body.get("statement") if entry is not None else None
+        if entry is None:
+            return told, None
+        return told | {"entry": place(entry, self.ledger.origin)}, entry.body.get("statement")
 
     def _discard(self, row: Row) -> None:
         claim = Claim(row.team, row.name, Path(row.path), row.id, row.kind, row.uid or 0)  # type: ignore[arg-type]
@@ -381,6 +386,6 @@ class Lifecycle:
         elif os.path.lexists(row.path):
             log.warning("left in the inbox: nothing of it was sealed, so it is all there is", place=row.path)
         final = self._row(row.id)
-        document = {**(final.data.get("document") or {}), "drop": row.name}
+        document, statement = self._told(row, final.data.get("document") or {})
         with contextlib.suppress(AcceptdError, OSError):
-            write_outbox(self.paths.outbox, row.team, row.id, document, self._statement(row))
+            write_outbox(self.paths.outbox, row.team, row.id, document, statement)

@@ -13,6 +13,7 @@ from acceptd.config import require_state
 from acceptd.errors import UsageError
 from acceptd.record.log import Ledger
 from acceptd.record.queue import Queue, Submission
+from acceptd.report import verification
 from acceptd.report.escape import line
 from acceptd.report.html import render
 from acceptd.report.targets import Targets
@@ -33,11 +34,15 @@ def report(
     paths = require_state(chosen_state(state))
     with Ledger.open(paths.state, create=False) as ledger:
         row = _find(Queue(ledger), submission)
+        entry = next(ledger.entries(kind="verdict", submission=row.id), None)
+        # Read anew: what an earlier version kept of a report does not name its entry.
+        place = {"entry": verification.place(entry, ledger.origin)} if entry is not None else {}
     document = row.data.get("document")
     if not document:
         raise UsageError(
             f"submission {row.id} is {row.state}: there is no verdict yet", remedy="see `acceptd status`"
         )
+    document = {**document, **place}
     with Targets({"--html": html, "--sarif": sarif, "--junit": junit}) as targets:
         targets.write("--html", render(document).encode("utf-8") if html is not None else b"")
         write_findings(targets, [("", document)])

@@ -38,6 +38,8 @@ class Judged:
     contract_digest: str
     """Empty: it was judged without a contract."""
     profiles: tuple[ProfileWord, ...]
+    observed: bool = False
+    """Whether it was given in observe mode: it blocks nothing, and nothing is promoted by it."""
 
 
 @dataclass(frozen=True, slots=True)

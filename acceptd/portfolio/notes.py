@@ -10,6 +10,7 @@ from acceptd.policy.names import seconds_until
 from acceptd.portfolio.facts import Agreement, Facts, Judged, ProfileWord, Promise
 from acceptd.release.book import Row as Release
 from acceptd.release.holds import Hold
+from acceptd.report.observed import would
 
 RANKS: Final = {
     "revoked": 0,
@@ -18,6 +19,7 @@ RANKS: Final = {
     "held": 2,
     "rejected": 3,
     "inconclusive": 3,
+    "would-refuse": 6,
     "not-promoted": 3,
     "contract-expiring": 4,
     "waiver-expired": 4,
@@ -40,6 +42,7 @@ WORDS: Final = {
     "held": "waits for a person",
     "rejected": "newest rejected",
     "inconclusive": "newest inconclusive",
+    "would-refuse": "would be refused",
     "not-promoted": "accepted, not promoted",
     "contract-expiring": "contract expires soon",
     "waiver-expired": "waiver expired",
@@ -56,7 +59,7 @@ WORDS: Final = {
 }
 """What a code means, in a few words: for summaries."""
 _NOUNS: Final = {"approve": "approval", "attest": "attestation", "break-glass": "broken glass"}
-_INFORMATION: Final = 6
+_INFORMATION: Final = 7
 DAY: Final = 86_400
 
 
@@ -138,6 +141,9 @@ def _newest(place: Place, at: str) -> Iterator[Note]:
     one = place.newest
     if one is None or one.verdict not in RANKS:
         return
+    if one.observed:  # nothing was blocked by it, and nobody is asked
+        yield Note("would-refuse", f"{one.submission} {would(one.verdict)} {one.judged_at[:10]}: {one.reason}")
+        return
     refused = [
         said.reviewer
         for said in place.promises
@@ -153,7 +159,7 @@ def _unpromoted(place: Place) -> Iterator[Note]:
     """Say where a bundle that was accepted later did not come, though its channel takes what is accepted."""
     accepted, rules = place.facts.accepted.get(place.model_id), place.facts.rules
     channel = place.channel or (rules.channel if rules else "")
-    if accepted is None or rules is None or channel not in rules.automatic:
+    if accepted is None or accepted.observed or rules is None or channel not in rules.automatic:
         return
     # What was current here once and is no more was rolled back: a person wanted that.
     rows = place.facts.book.rows(place.model_id, channel)

@@ -158,6 +158,7 @@ def judged_of(entry: Entry) -> Judged:
         policy_digest=_text(body, "policy_digest"),
         contract_digest=_text(body, "contract_digest"),
         profiles=tuple(_words(body)),
+        observed=body.get("observed") is True,
     )
 
 

@@ -114,7 +114,7 @@ def _figures(quality: Sequence[Mapping[str, Any]]) -> str:
             classes.append((place, name, label, markup(count["support"]), markup(count["false_negatives"])))
     if not rows:
         return ""
-    head = ("output", "slice", "rows", "accuracy", "calibration error", "Brier score", "")
+    head = ("output", "slice", "rows", "accuracy", "calibration error", "Brier score", "note")
     counted = table(("output", "slice", "class", "rows", "false negatives"), classes, right=(3, 4))
     return f"<h3>Labelled rows</h3>{table(head, rows, right=(2, 3, 4, 5))}{counted if classes else ''}"
 

@@ -40,8 +40,8 @@ def graph_section(model: Mapping[str, Any]) -> str:
         return ""
     lines = [
         (
-            f"{markup(found['scopes'])} graphs and functions, subgraphs {markup(found['subgraph_depth'])} deep, "
-            f"{markup(found['initializers'])} initializers of {size(found['initializer_bytes'])}"
+            f"graphs and functions: {markup(found['scopes'])}, subgraphs {markup(found['subgraph_depth'])} deep; "
+            f"initializers: {markup(found['initializers'])} of {size(found['initializer_bytes'])} in all"
         ),
         _quantisation(found.get("quantisation")),
         _cost(found.get("cost")),

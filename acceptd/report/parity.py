@@ -12,6 +12,7 @@ from acceptd.report.tables import BAD, code, table
 
 ROWS: Final = 500
 _LINES: Final = 48
+_BESIDE: Final = frozenset({"prior", "prior-golden"})
 _FIGURES: Final = (
     # part of the row, value, place of the worst, limit, name
     ("ranking", "top1_mismatches", "top1_worst", "top1", "rows with another top class"),
@@ -92,20 +93,45 @@ def figures(row: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[str, Any
 def section(stats: Sequence[Mapping[str, Any]]) -> str:
     """Return the HTML: golden sets with their worst elements, figures by kind, then all other comparisons."""
     goldens = [row for row in stats if row["against"] == "golden"]
-    others = [row for row in stats if row["against"] != "golden"]
+    # What is compared with a release is meant to differ, and has a section of its own.
+    others = [row for row in stats if row["against"] not in {"golden", *_BESIDE}]
     special = [(row, figure) for row in goldens for figure in figures(row)]
     parts = []
     if goldens:
-        head = ("output", "set", "exceeding", "max abs", "max rel", "tolerance", "worst element", "")
-        parts.append(table(head, [_element(row) for row in goldens], right=(2, 3, 4, 5)))
+        head = ("output", "set", "result", "exceeding", "max abs", "max rel", "tolerance", "worst element")
+        parts.append(table(head, [_element(row) for row in goldens], right=(3, 4, 5, 6)))
     if special:
-        named = ("output", "set", "figure", "value", "worst at", "expected", "got")
-        parts.append("<h3>By kind of output</h3>" + table(named, [_figure(*one) for one in special], right=(3,)))
+        parts.append("<h3>By kind of output</h3>" + _by_kind(special))
     if others:
-        short = ("output", "set", "against", "exceeding", "max abs", "max rel", "tolerance", "")
         title = "<h3>Other comparisons</h3>" if goldens else ""
-        parts.append(title + table(short, [_other(row) for row in others], right=(3, 4, 5, 6)))
+        parts.append(title + _others(others))
     return "".join(parts)
+
+
+def _by_kind(special: Sequence[tuple[Mapping[str, Any], Any]]) -> str:
+    """Return the figures that break their limit, and all of them folded."""
+    head = ("output", "set", "figure", "value", "worst at", "expected", "got")
+    broken = [_figure(*one) for one in special if one[1][3]]
+    first = table(head, broken, right=(3,)) if broken else "<p>None of them is beyond its limit.</p>"
+    each = table(head, [_figure(*one) for one in special], right=(3,))
+    return f"{first}<details><summary>each of the {len(special)} figures</summary>{each}</details>"
+
+
+def _others(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return all that is no golden: counted by what it was compared with, and each of them folded."""
+    groups: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault((_output(row), str(row["against"])), []).append(row)
+    counted = [
+        (output, markup(against), markup(len(found)), f"{BAD}{bad}" if (bad := sum(map(_bad, found))) else "none")
+        for (output, against), found in groups.items()
+    ]
+    short = ("output", "set", "against", "exceeding", "max abs", "max rel", "tolerance", "result")
+    each = table(short, [_other(row) for row in rows], right=(3, 4, 5, 6))
+    return (
+        table(("output", "compared with", "comparisons", "beyond"), counted, right=(2, 3))
+        + f"<details><summary>each of the {len(rows)} comparisons</summary>{each}</details>"
+    )
 
 
 def _output(row: Mapping[str, Any]) -> str:
@@ -124,12 +150,11 @@ def _numbers(row: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _element(row: Mapping[str, Any]) -> tuple[str, ...]:
     differs = row["comparable"] and not row["bit_exact"] and row.get("worst_expected")
-    place = (
-        f"{_index(row.get('worst_index'))}: expected {row['worst_expected']}, got {row['worst_got']}"
-        if differs
-        else ""
-    )
-    return (_output(row), code(row["set"]), *_numbers(row), markup(place, 160), _verdict(row))
+    place = ""
+    if differs:
+        expected, got = _short(row["worst_expected"]), _short(row["worst_got"])
+        place = f"{_index(row.get('worst_index'))}: expected {expected}, got {got}"
+    return (_output(row), code(row["set"]), _verdict(row), *_numbers(row), markup(place, 160))
 
 
 def _figure(row: Mapping[str, Any], figure: tuple[str, str, Mapping[str, Any], bool]) -> tuple[str, ...]:
@@ -157,6 +182,14 @@ def _verdict(row: Mapping[str, Any]) -> str:
 
 def _index(index: Sequence[int] | None) -> str:
     return f"[{', '.join(str(one) for one in index)}]" if index else "[]"
+
+
+def _short(value: Any) -> str:
+    """Return a number that came as text with nine digits, enough to tell any two float32 apart; else the text."""
+    try:
+        return f"{float(value):.9g}"
+    except (TypeError, ValueError):
+        return str(value)
 
 
 def _number(value: Any) -> str:

@@ -9,14 +9,13 @@ from acceptd.evidence import JobRecord, Submission
 from acceptd.judge.distribution import quantile
 from acceptd.judge.performance import warm_samples
 from acceptd.placement_facts import summary
+from acceptd.report.chart import distribution
 from acceptd.report.escape import line, markup, milliseconds
 from acceptd.report.tables import BAD, code, table
 
 SHOWN: Final = frozenset({"", "timed"})
 """Runs whose times are told. Never one that saw held-out vectors: its times would tell of them."""
 _QUANTILES: Final = (("p50", 0.5), ("p95", 0.95), ("p99", 0.99), ("max", 1.0))
-_WIDTH, _HEIGHT, _MARGIN = 600, 64, 4
-_FEWEST: Final = 3
 
 
 def performance(submission: Submission) -> list[dict[str, Any]]:
@@ -95,55 +94,47 @@ def performance_section(report: Mapping[str, Any]) -> str:
 
 
 def _run(one: Mapping[str, Any]) -> str:
-    title = f'{markup(one["model"])} <span class="soft">{markup(_words(one))}</span>'
+    under = f" under {markup(one['profile'])}" if one.get("profile") else ""
+    title = f'{markup(one["model"])}{under} <span class="soft">{markup(_words(one))}</span>'
     said = "As the job says itself; the trusted side's own clock saw the whole job: "
     told = f"{said}{milliseconds(one['job_wall_ms'])}, {milliseconds(one['job_cpu_ms'])} of processor time."
-    quantiles = one["quantiles_ms"]
+    quantiles = [(name, one["quantiles_ms"][name]) for name, _ in _QUANTILES if name in one["quantiles_ms"]]
     parts = [f"<h3>{title}</h3>", f'<p class="soft">{markup(told)}</p>']
     if quantiles:
-        parts.append(
-            table(quantiles, [[_time(value) for value in quantiles.values()]], right=range(len(quantiles)))
-        )
+        cells = [[_time(value) for _, value in quantiles]]
+        parts.append(table([name for name, _ in quantiles], cells, right=range(len(quantiles)), names=False))
         parts.append(distribution_chart(one))
     else:
         parts.append(f"<p>{markup(one['note'] or 'No warm inference was timed.')}</p>")
     machine = _machine(one.get("machine"))
     parts.append(f'<p class="soft">{markup(machine)}</p>' if machine else "")
-    rows = [
-        (
-            markup(phase["name"]),
-            "not told" if phase["ms"] is None else _time(phase["ms"]),
-            markup(phase["reason"]),
-        )
-        for phase in one["cold"]
-    ]
     inputs = [(code(path), code(digest)) for path, digest in one["input_files"].items()]
-    parts.append(table(("start", "took", ""), rows, right=(1,)) if rows else "")
+    parts.append(_cold(one["cold"]))
     parts.append(table(("input", "sha256"), inputs) if inputs else "")
     return "".join(parts)
 
 
 def distribution_chart(one: Mapping[str, Any]) -> str:
-    """Return the sorted samples as a line, the fastest on the left; its data stands in words beside it."""
+    """Return the samples as a histogram with their quantiles; empty where there are too few of them."""
     values = [float(value) for value in one["wall_ms"]]
-    if len(values) < _FEWEST:
-        return ""
-    most = max(values)
-    words = (
-        f"{len(values)} warm inferences of {one['model']} from the fastest to the slowest: "
-        f"{milliseconds(values[0])} to {milliseconds(most)}, median {milliseconds(quantile(values, 0.5))}"
-    )
-    points = " ".join(
-        f"{_MARGIN + (_WIDTH - 2 * _MARGIN) * index / (len(values) - 1):.1f},"
-        f"{_HEIGHT - _MARGIN - (_HEIGHT - 2 * _MARGIN) * (value / most if most else 0):.1f}"
-        for index, value in enumerate(values)
-    )
-    name = markup(words, 400)
-    return (
-        f'<figure><svg role="img" aria-label="{name}" viewBox="0 0 {_WIDTH} {_HEIGHT}" preserveAspectRatio="none">'
-        f'<polyline points="{points}" fill="none" stroke="currentColor" stroke-width="1.5" '
-        f'vector-effect="non-scaling-stroke"/></svg><figcaption>{name}</figcaption></figure>'
-    )
+    marks = {name: quantile(values, q) for name, q in _QUANTILES[:-1]} if values else {}
+    under = f" under {one['profile']}" if one.get("profile") else ""
+    return distribution(f"Latency of {one['model']}{under}", values, marks)
+
+
+def _cold(phases: Sequence[Mapping[str, Any]]) -> str:
+    """Return how long a start took, phase by phase; those that are told together stand in one row."""
+    rows: list[tuple[list[str], Any, str]] = []
+    for phase in phases:
+        if rows and phase["ms"] is None and rows[-1][1] is None and rows[-1][2] == phase["reason"]:
+            rows[-1][0].append(phase["name"])
+        else:
+            rows.append(([phase["name"]], phase["ms"], phase["reason"]))
+    cells = [
+        (markup(", ".join(names)), "not told" if took is None else _time(took), markup(reason))
+        for names, took, reason in rows
+    ]
+    return table(("start", "took", "note"), cells, right=(1,)) if cells else ""
 
 
 def placement_section(report: Mapping[str, Any]) -> str:
@@ -182,7 +173,7 @@ def _placed(one: Mapping[str, Any]) -> str:
     under = f' <span class="soft">under {markup(one["profile"])}</span>' if one["profile"] else ""
     parts = [
         f"<h3>{markup(one['model'])}{under}</h3>",
-        table(("placement", ""), rows),
+        table(("placement", "value"), rows),
         f'<p class="soft">{markup(one["note"])}</p>' if one["note"] else "",
         table(("provider", "nodes", "share of run time"), providers, right=(1, 2)) if providers else "",
         table(("from", "operator", "to", "operator", "times"), boundaries, right=(4,)) if boundaries else "",
@@ -233,7 +224,7 @@ def speed_rows(report: Mapping[str, Any], *, every: bool) -> list[tuple[str, str
     for one in report.get("performance", []):
         found = one["quantiles_ms"]
         if every and found:
-            times = ", ".join(f"{name} {milliseconds(value)}" for name, value in found.items())
+            times = ", ".join(f"{name} {milliseconds(found[name])}" for name, _ in _QUANTILES if name in found)
             rows.append(("warm", f"{line(one['model'], 60)}: {times}" if several else times))
     for one in report.get("placement", []):
         if every or one["used_cpu_fallback"]:

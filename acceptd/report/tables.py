@@ -8,27 +8,54 @@ from typing import Any, Final
 from acceptd.report.escape import markup
 
 ROWS: Final = 200
+OPEN: Final = 24
+"""Rows that are shown before the others are folded."""
 BAD: Final = "\0"
 """Before a cell's markup: show it as bad. Escaped text never holds a NUL."""
+_NARROW: Final = 3
+"""Columns that fit a narrow screen; a table with more of them may scroll, so that it takes the focus."""
 
 
 def code(value: Any) -> str:
     return f"<code>{markup(value)}</code>"
 
 
-def table(head: Iterable[str], rows: Sequence[Sequence[str]], right: Iterable[int] = ()) -> str:
-    """Return a table of cells that are markup already; one that begins with BAD is a bad one."""
-    numbers = set(right)
+def table(
+    head: Iterable[str], rows: Sequence[Sequence[str]], right: Iterable[int] = (), *, names: bool = True
+) -> str:
+    """Return a table of cells that are markup already; one that begins with BAD is a bad one.
 
-    def cell(tag: str, column: int, content: str) -> str:
+    ``names``: the first cell of a row says what the row is about, and heads it.
+    """
+    titles, numbers = list(head), set(right)
+
+    def cell(tag: str, column: int, content: str, scope: str = "") -> str:
         classes = ["right"] if column in numbers else []
         if content.startswith(BAD):
             classes.append("bad")
         attribute = f' class="{" ".join(classes)}"' if classes else ""
-        return f"<{tag}{attribute}>{content.removeprefix(BAD)}</{tag}>"
+        about = f' scope="{scope}"' if scope else ""
+        return f"<{tag}{about}{attribute}>{content.removeprefix(BAD)}</{tag}>"
 
-    top = "".join(cell("th", column, title) for column, title in enumerate(head))
-    lines = ["".join(cell("td", column, content) for column, content in enumerate(row)) for row in rows[:ROWS]]
+    def whole(lines: Sequence[str]) -> str:
+        focus = ' tabindex="0"' if len(titles) > _NARROW else ""
+        return (
+            f'<div class="scroll"{focus}><table><thead><tr>{top}</tr></thead>'
+            f"<tbody>{''.join(f'<tr>{line}</tr>' for line in lines)}</tbody></table></div>"
+        )
+
+    top = "".join(
+        cell("th", column, title, "col") if title else "<td></td>" for column, title in enumerate(titles)
+    )
+    lines = [
+        "".join(
+            cell("th", column, content, "row") if names and not column else cell("td", column, content)
+            for column, content in enumerate(row)
+        )
+        for row in rows[:ROWS]
+    ]
+    shown = len(lines) if len(lines) <= OPEN + OPEN // 4 else OPEN
+    rest = lines[shown:]
+    folded = f"<details><summary>{len(rest)} more rows</summary>{whole(rest)}</details>" if rest else ""
     more = f'<p class="soft">and {len(rows) - ROWS} more</p>' if len(rows) > ROWS else ""
-    body = "".join(f"<tr>{line}</tr>" for line in lines)
-    return f'<div class="scroll"><table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>{more}'
+    return whole(lines[:shown]) + folded + more

@@ -122,6 +122,15 @@ def test_an_acceptance_that_did_not_come_to_an_automatic_channel_is_told() -> No
     assert codes(by_hand) == []
 
 
+def test_what_is_only_observed_asks_nobody_for_a_decision_and_misses_no_promotion() -> None:
+    refused = Facts(Book(), newest={M: judged(3, "held", observed=True)}, rules=RULES)
+    (note,) = one_row(refused).notes
+    assert (note.code, note.attention) == ("would-refuse", True)
+    assert note.text == "s-3 would be held 2026-11-20: as it is"
+    good = judged(4, observed=True)
+    assert codes(Facts(Book(), newest={M: good}, accepted={M: good}, rules=RULES)) == []
+
+
 def test_what_was_rolled_back_is_not_called_unpromoted() -> None:
     old, new = judged(1), judged(2)
     told = Told().release(1, old).release(2, new).release(3, old, kind="rollback", reason="slow")

@@ -102,9 +102,10 @@ def test_a_model_on_one_provider_says_nothing_at_the_terminal() -> None:
 def test_the_chart_says_in_words_what_the_line_shows() -> None:
     (one,) = performance(world.submission([timed()]))
     chart = distribution_chart(one)
-    assert "100 warm inferences of main" in chart
-    assert "median 50 ms" in chart
-    assert chart.count("<polyline") == 1
+    assert "Latency of main" in chart
+    assert "100 warm inferences took 1 ms to 100 ms; p50 50 ms, p95 95 ms, p99 99 ms" in chart
+    assert chart.count("<rect") == 48
+    assert chart.count("<line") == 3
     assert "style=" not in chart
     assert distribution_chart(one | {"wall_ms": [1.0, 2.0]}) == ""
 
@@ -126,4 +127,4 @@ def test_old_evidence_has_neither_and_the_page_stands() -> None:
     assert old[0]["note"].startswith("by definition")
     given = report(world.submission([world.run()]))
     assert given["performance"] == []
-    assert "<h2>Speed</h2>" not in render(given)
+    assert "<h2>Latency</h2>" not in render(given)

@@ -11,7 +11,7 @@ from acceptd.record.auditing.report import Report
 from acceptd.record.canonical import digest, parse
 from acceptd.record.entry import decode
 
-_AFTERWARDS: Final = frozenset({"drop", "release", "releases", "promotion_trouble"})
+_AFTERWARDS: Final = frozenset({"drop", "entry", "release", "releases", "promotion_trouble"})
 """What a report gains after its verdict."""
 
 _QUEUE: Final = (
