@@ -26,6 +26,9 @@ NASTY = "".join(text for name, text in HOSTILE.items() if name not in {"very lon
 """Every hostile text at once, as one name."""
 
 
+OBSERVED = "20261127t120000000-0000beef"
+
+
 @dataclass(frozen=True)
 class WebWorld:
     """The instance, and its submissions by what they are for."""
@@ -58,6 +61,7 @@ def make(root: Path, *, more: int = 60) -> WebWorld:
         _judged(world, f"20261101t12{number // 60:02d}{number % 60:02d}000-{number:08x}", "accepted", "plain")
     hostile = "20261128t120000000-0000dead"
     _judged(world, hostile, "rejected", NASTY)
+    _judged(world, OBSERVED, "rejected", NASTY, observed=True)
     first = world.released("1.0.0")
     second = world.released("2.0.0")
     world.revoke(first.bundle_digest)
@@ -74,8 +78,9 @@ def _reviewer(root: Path, name: str) -> str:
     return f'[[reviewers]]\nname = "{name}"\nteam = "safety"\nkey = "{own.public_text(signer)}"\n'
 
 
-def _judged(world: World, submission: str, verdict: str, text: str) -> None:
+def _judged(world: World, submission: str, verdict: str, text: str, *, observed: bool = False) -> None:
     """Put a submission with its report on record, as the daemon leaves it; ``text`` is what a team may choose."""
+    seen = {"observed": True, "drop": text} if observed else {}
     queue = Queue(world.ledger)
     queue.add(
         submission, team="mosaic", name=text, path="/p", kind="directory", model=MODEL, bundle_digest="12" * 32
@@ -85,13 +90,14 @@ def _judged(world: World, submission: str, verdict: str, text: str) -> None:
         document["findings"] = []
     findings = [{key: one[key] for key in _KEYS} for one in document["findings"]]
     body = {
-        "verdict": verdict, "judged_at": f"2026-11-{submission[6:8]}T12:00:00Z", "reason": document["reason"],
+        "verdict": verdict, "judged_at": f"2026-11-{submission[6:8]}T12:00:00Z", "policy": "demo",
+        "reason": document["reason"],
         "findings": findings, "team": "mosaic", "model": MODEL, "bundle_digest": "12" * 32,
         "policy_digest": "34" * 32, "contract_digest": None, "profile_digest": "ef" * 32, "profiles_digest": None,
-        "reviewer_findings": {"count": 0, "digest": digest([])},
+        "reviewer_findings": {"count": 0, "digest": digest([])}, **seen,
     }  # fmt: skip
     world.ledger.append("verdict", body, submission=submission)
-    queue.advance(submission, "done", verdict=verdict, document=document)
+    queue.advance(submission, "done", verdict=verdict, document=document | seen, **seen)
 
 
 _KEYS = ("code", "severity", "audience", "stage", "where", "message", "evidence", "count")
@@ -155,15 +161,20 @@ def addresses(world: WebWorld) -> dict[str, str]:
         "queue": "/",
         "held submission": f"/submissions/{world.held}",
         "hostile submission": f"/submissions/{world.hostile}",
+        "decide": f"/submissions/{world.held}/decide",
+        "observed submission": f"/submissions/{OBSERVED}",
+        "portfolio": "/portfolio",
+        "observe": "/observe",
         "models": "/models",
         "model": f"/models/{MODEL}",
         "releases": "/releases",
         "history of a channel": f"/releases/{MODEL}/production",
         "bundle": f"/releases/digest/{world.released}",
+        "revoke": f"/releases/digest/{world.released}/revoke",
         "ledger": "/ledger",
         "frozen entry": "/ledger?kind=frozen",
         "entry of a verdict": "/ledger/61",
-        "entry of a hold": "/ledger/69",
+        "entry of a hold": "/ledger/70",
         "replay": "/replay?policy=strict",
         "no such page": "/nothing",
     }

@@ -46,6 +46,7 @@ from acceptd.release.signers import Auditor
 from acceptd.report.escape import line
 from acceptd.report.targets import Targets
 from acceptd.retention import audit as retention_audit
+from acceptd.review import revocation
 from acceptd.review.desk import Desk
 
 app = typer.Typer(help="The record of every verdict, release and revocation.", no_args_is_help=True)
@@ -153,6 +154,7 @@ def _releases(
             found += rules_audit.examine(ledger)
             beside = [*retention_audit.examine(state, ledger), *canary_audit.examine(ledger)]
             beside += advisories.examine(ledger, desk.reviewers)
+            beside += revocation.examine(ledger, desk.reviewers)
             return [*found, *desk.examine(), *contracts, *beside]
     except (LedgerError, StateError, ConfigError) as error:
         return [audit.Difference("release", "releases", f"cannot be compared: {error}")]

@@ -27,7 +27,7 @@ HELP: Final = {
     "web": "Serve the reviewers' console; print an address that opens it once.",
     "ledger": "The record of every verdict, release and revocation.",
     "release": "Releases: list, promote, roll back, pin, freeze, revoke, compare, sign.",
-    "review": "Decisions of people: list, show, approve, reject, waive, attest.",
+    "review": "Decisions of people: list, show, approve, reject, waive, attest, revoke.",
     "policy": "The acceptor's rules.",
     "profile": "Named runtimes: interpreter, onnxruntime, libraries, options.",
     "key": "The instance's keys: list, show, rotate.",

@@ -21,8 +21,10 @@ from acceptd.cli.release_office import (
     ReasonOption,
     model_of,
     office,
+    whole_digest,
 )
 from acceptd.cli.release_sign import sign
+from acceptd.cli.release_words import print_revoked
 from acceptd.errors import UsageError
 from acceptd.record.queue import Queue
 from acceptd.release import promote as promotion
@@ -30,7 +32,6 @@ from acceptd.release import revoke as revocation
 from acceptd.release.book import read_book
 from acceptd.release.hold import release_of
 from acceptd.release.who import operator
-from acceptd.report.escape import line
 
 app = typer.Typer(
     help="Releases: list, promote, roll back, pin, freeze, revoke, compare, sign.", no_args_is_help=True
@@ -135,24 +136,6 @@ def _older(place: Office, model: str, channel: str, wanted: str) -> str | None:
     return release_of(read_book(place.ledger), model, channel, wanted).digest
 
 
-def _released(place: Office, digest: str) -> str:
-    """Return the whole digest that ``digest`` begins; a whole one may be of a bundle that was never released."""
-    if len(digest) == SHA256_DIGITS:
-        return digest
-    book = read_book(place.ledger)
-    rows = [row for place in list(book.channels) for row in book.rows(*place)]
-    found = {row.digest for row in rows if row.digest.startswith(digest)}
-    if len(digest) < SHORTEST_PREFIX or len(found) != 1:
-        short = len(digest) < SHORTEST_PREFIX
-        raise UsageError(
-            f"{digest!r} is shorter than {SHORTEST_PREFIX} digits of a bundle digest"
-            if short
-            else f"{len(found)} releases have a bundle digest that begins with {digest!r}",
-            remedy="give the whole digest: `acceptd report` and `release history --json` show it",
-        )
-    return found.pop()
-
-
 @app.command("revoke")
 def revoke(
     digest: Annotated[
@@ -166,7 +149,7 @@ def revoke(
 ) -> None:
     """Put a bundle on the signed revocation list: no loader opens it again."""
     with office(state) as place:
-        whole = _released(place, digest)
+        whole = whole_digest(place.ledger, digest)
         done = revocation.revoke(
             place.paths.state,
             place.ledger,
@@ -177,16 +160,7 @@ def revoke(
             by=operator(),
             terms=place.terms,
         )
-    out = console()
-    out.print(f"revoked {whole[:12]}: the list is number {done.number} now", markup=False)
-    for made in done.rollbacks:
-        name = f"{made.model_id} {made.channel}"
-        out.print(f"  {name} is now {made.number} ({made.bundle_digest[:12]})", markup=False)
-    for model, channel in done.stranded:
-        text = f"  {model} {channel} still names it: loaders refuse until another release is promoted"
-        out.print(text, markup=False)
-    for problem in done.problems:
-        out.print(f"  problem: {line(problem)}", markup=False)
+    print_revoked(console(), whole, done)
 
 
 for word in (pin, unpin, freeze, unfreeze):

@@ -80,3 +80,21 @@ def model_of(model: str) -> str:
         return valid_model_id(model)
     except ValueError as error:
         raise UsageError(str(error), remedy="write it as team/name") from error
+
+
+def whole_digest(ledger: Ledger, digest: str) -> str:
+    """Return the whole digest that ``digest`` begins; a whole one may be of a bundle that was never released."""
+    if len(digest) == SHA256_DIGITS:
+        return digest
+    book = read_book(ledger)
+    rows = [row for place in list(book.channels) for row in book.rows(*place)]
+    found = {row.digest for row in rows if row.digest.startswith(digest)}
+    if len(digest) < SHORTEST_PREFIX or len(found) != 1:
+        short = len(digest) < SHORTEST_PREFIX
+        raise UsageError(
+            f"{digest!r} is shorter than {SHORTEST_PREFIX} digits of a bundle digest"
+            if short
+            else f"{len(found)} releases have a bundle digest that begins with {digest!r}",
+            remedy="give the whole digest: `acceptd report` and `release history --json` show it",
+        )
+    return found.pop()

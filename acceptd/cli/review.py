@@ -3,36 +3,29 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from acceptd.cli.common import JsonOption, StateOption, chosen_state, console, read_limited
-from acceptd.cli.sealing import sealing
+from acceptd.cli.common import JsonOption, StateOption, console, read_limited
+from acceptd.cli.release_office import whole_digest
+from acceptd.cli.review_office import Office, carry_out, enter, opened
 from acceptd.cli.tables import print_table
-from acceptd.config import load_settings, policies_directory, require_state
-from acceptd.errors import ChannelClosedError, MalformedError, UsageError
-from acceptd.policy.load import load_reviewers
-from acceptd.policy.policy import Policy
-from acceptd.record.attest import Envelope
+from acceptd.errors import MalformedError, UsageError
 from acceptd.record.entry import Entry, utc_now
 from acceptd.record.queue import Queue
-from acceptd.release.settle import Terms
-from acceptd.release.signers import ReleaseKeys
-from acceptd.release.who import operator
 from acceptd.report.escape import line
 from acceptd.review import decision as decisions
 from acceptd.review import keys as own
+from acceptd.review import revocation
 from acceptd.review.decision import Word
 from acceptd.review.desk import Desk, expiry
-from acceptd.rules import load_rules
 
 MAX_FILE = 1 << 20
-app = typer.Typer(help="Decisions of people: list, show, approve, reject, waive, attest.", no_args_is_help=True)
+app = typer.Typer(
+    help="Decisions of people: list, show, approve, reject, waive, attest, revoke.", no_args_is_help=True
+)
 
 SubmissionArgument = Annotated[str, typer.Argument(help="A submission's id, or the beginning of one.")]
 ReasonOption = Annotated[str, typer.Option("--reason", help="Why; it is signed, and goes into the ledger.")]
@@ -44,24 +37,6 @@ ChannelOption = Annotated[
     str | None, typer.Option("--channel", help="For which channel; without: the policy's `release.channel`.")
 ]
 DaysOption = Annotated[int, typer.Option("--days", min=1, max=366, help="Days until it expires.")]
-
-
-@dataclass(frozen=True, slots=True)
-class _Office:
-    desk: Desk
-    policy: Policy
-    terms: Terms
-
-
-@contextmanager
-def _office(state: StateOption) -> Iterator[_Office]:
-    paths = require_state(chosen_state(state))
-    settings = load_settings(paths.state)
-    directory = policies_directory(settings)
-    policy = load_rules(directory, settings.policy).policy
-    with sealing(paths.state) as ledger:
-        desk = Desk(paths.state, ledger, policy, load_reviewers(directory))
-        yield _Office(desk, policy, Terms.of(policy))
 
 
 @app.command("keygen")
@@ -81,7 +56,7 @@ def keygen(
 @app.command("list")
 def list_(state: StateOption = None, json_: JsonOption = False) -> None:
     """Print the held bundles that wait for a person, and what is missing for each."""
-    with _office(state) as office:
+    with opened(state) as office:
         main = office.policy.release.channel
         rows: list[dict[str, Any]] = [
             {
@@ -112,7 +87,7 @@ def list_(state: StateOption = None, json_: JsonOption = False) -> None:
 @app.command("show")
 def show(submission: SubmissionArgument, state: StateOption = None, json_: JsonOption = False) -> None:
     """Print what a decision about one verdict would bind, and the decisions so far."""
-    with _office(state) as office:
+    with opened(state) as office:
         entry = _verdict(office.desk, submission)
         shown = _shown(office, entry)
     if json_:
@@ -129,7 +104,7 @@ def show(submission: SubmissionArgument, state: StateOption = None, json_: JsonO
         out.print(f"entry {one['seq']:<10} {word} by {one['reviewer']} ({one['team']}) until {one['expires_at']}")
 
 
-def _shown(office: _Office, entry: Entry) -> dict[str, Any]:
+def _shown(office: Office, entry: Entry) -> dict[str, Any]:
     body, channel = entry.body, office.policy.release.channel
     given = office.desk.given(entry)
     return {
@@ -237,30 +212,60 @@ def break_glass(
     _decide("break-glass", submission, reason, key, output, channel, days, state)
 
 
+@app.command("revoke")
+def revoke(
+    digest: Annotated[
+        str, typer.Argument(help="The bundle digest, or its beginning (8 digits or more) where a release has it.")
+    ],
+    reason: ReasonOption,
+    roll_back: Annotated[
+        bool, typer.Option("--rollback", help="Also roll back every channel that serves it.")
+    ] = False,
+    key: KeyOption = None,
+    output: OutputOption = None,
+    days: DaysOption = 1,
+    state: StateOption = None,
+) -> None:
+    """Revoke a bundle with a reviewer's signature: no loader opens it again."""
+    _one_of(key, output)
+    with opened(state) as office:
+        ledger = office.desk.ledger
+        whole = whole_digest(ledger, digest)
+        made = revocation.about(ledger.origin, whole, reason=reason, rollback=roll_back, expires_at=expiry(days))
+        payload = revocation.to_sign(made)
+        if key is not None:
+            enter(office, revocation.sign(payload, own.load(key)))
+            return
+    _write(output, payload)
+
+
 @app.command("sign")
 def sign(
-    path: Annotated[Path, typer.Argument(help="The bytes to sign, as approve, reject, … wrote them.")],
+    path: Annotated[Path, typer.Argument(help="The bytes to sign, as approve, reject, revoke, … wrote them.")],
     key: Annotated[Path, typer.Option("--key", help="Your private key.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Where the signed decision goes.")],
 ) -> None:
-    """Sign a prepared decision on your own machine; needs no state."""
+    """Sign a prepared decision or revocation on your own machine; needs no state."""
     payload = read_limited(path, MAX_FILE, "a prepared decision")
-    said = decisions.read(payload)
-    output.write_text(json.dumps(decisions.sign(payload, own.load(key))) + "\n", encoding="ascii")
+    of = revocation if revocation.is_one(payload) else decisions
+    said = of.read(payload)
+    output.write_text(json.dumps(of.sign(payload, own.load(key))) + "\n", encoding="ascii")
     out = console()
     for name, value in said.model_dump(mode="json", by_alias=True).items():
         out.print(f"{name:16} {line(value, 400)}", soft_wrap=True)
 
 
 @app.command("record")
-def record(path: Annotated[Path, typer.Argument(help="A signed decision.")], state: StateOption = None) -> None:
-    """Put a signed decision on record, and carry it out where that is enough."""
+def record(
+    path: Annotated[Path, typer.Argument(help="A signed decision or revocation.")], state: StateOption = None
+) -> None:
+    """Put a signed decision or revocation on record, and carry it out where that is enough."""
     try:
         envelope = json.loads(read_limited(path, MAX_FILE, "a signed decision"))
     except (ValueError, RecursionError) as error:
         raise MalformedError(f"{path}: no signed decision") from error
-    with _office(state) as office:
-        _enter(office, envelope)
+    with opened(state) as office:
+        enter(office, envelope)
 
 
 def _decide(
@@ -276,9 +281,8 @@ def _decide(
     codes: tuple[str, ...] = (),
     attestations: tuple[str, ...] = (),
 ) -> None:
-    if (key is None) == (output is None):
-        raise UsageError("give --key to sign here, or --output for the bytes to sign", remedy="one of the two")
-    with _office(state) as office:
+    _one_of(key, output)
+    with opened(state) as office:
         entry = _verdict(office.desk, submission)
         made = decisions.about(
             entry,
@@ -292,29 +296,20 @@ def _decide(
         )
         payload = decisions.to_sign(made)
         if key is not None:
-            _enter(office, decisions.sign(payload, own.load(key)))
+            enter(office, decisions.sign(payload, own.load(key)))
             return
+    _write(output, payload)
+
+
+def _one_of(key: Path | None, output: Path | None) -> None:
+    if (key is None) == (output is None):
+        raise UsageError("give --key to sign here, or --output for the bytes to sign", remedy="one of the two")
+
+
+def _write(output: Path | None, payload: bytes) -> None:
     assert output is not None
     output.write_bytes(payload)
     console().print(f"wrote {line(output)}: sign it with `acceptd review sign`, then `acceptd review record`")
-
-
-def _enter(office: _Office, envelope: Envelope) -> None:
-    desk, out = office.desk, console()
-    said, entered = desk.record(envelope)
-    out.print(f"entry {entered.seq}: {said.decision} {said.submission} ({said.bundle_digest[:12]})")
-    entry = desk.verdict(said.submission)
-    weighed = desk.weigh(entry, said.channel)
-    out.print(f"standing: {line(weighed.reason)}")
-    if said.decision == "reject" or not weighed.allowed:
-        return
-    if not office.policy.channel(said.channel).automatic and not weighed.broken_glass:
-        out.print(f"promote it: acceptd review promote {said.submission} --channel {said.channel}")
-        return
-    try:
-        _promote(office, said.submission, said.channel, f"{weighed.reason}: {said.reason}"[:500])
-    except ChannelClosedError as error:  # the decision is on record all the same
-        out.print(line(f"not promoted: {error}", 800), markup=False, soft_wrap=True)
 
 
 @app.command("promote")
@@ -325,15 +320,9 @@ def promote(
     state: StateOption = None,
 ) -> None:
     """Promote a bundle that people have decided about."""
-    with _office(state) as office:
+    with opened(state) as office:
         name = office.policy.channel(channel or office.policy.release.channel).name
-        _promote(office, str(_verdict(office.desk, submission).submission), name, reason)
-
-
-def _promote(office: _Office, submission: str, channel: str, reason: str) -> None:
-    keys = ReleaseKeys.load(office.desk.state, office.desk.ledger)
-    made = office.desk.carry_out(submission, keys, channel, reason, office.terms, operator())
-    console().print(f"{made.model_id} {channel} is now {made.number} ({made.bundle_digest[:12]})")
+        carry_out(office, str(_verdict(office.desk, submission).submission), name, reason)
 
 
 def _verdict(desk: Desk, wanted: str) -> Entry:

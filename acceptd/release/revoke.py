@@ -7,8 +7,10 @@ exclusive revocation lock, which promotions share. Revocation wins.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from acceptd.errors import ReleaseError, SigningError
 from acceptd.policy.names import valid_sha256
@@ -48,8 +50,11 @@ def revoke(
     rollback: bool = False,
     by: str = "",
     terms: Terms = _DEFAULT,
+    envelope: Mapping[str, Any] | None = None,
 ) -> Revocation:
     """Revoke a bundle digest, also one that is not (or not yet) in the store.
+
+    ``envelope`` is what a person signed for it (:mod:`acceptd.review.revocation`); it goes into the entry.
 
     With ``rollback``, every channel on which it is current goes back to its newest release that is not
     revoked. Revoking again changes nothing but may add the rollback. Raises ReleaseError where the
@@ -68,7 +73,9 @@ def revoke(
         known = read_book(ledger).revoked.get(digest)
         if known is None or (rollback and not known.rollback):
             body = {"digest": digest, "reason": reason, "rollback": rollback}
-            ledger.append("revoked", body | ({"by": by} if by else {}))
+            ledger.append(
+                "revoked", body | ({"by": by} if by else {}) | ({"envelope": envelope} if envelope else {})
+            )
         failpoint("release.revoke.recorded")
         return carry_out(state, ledger, keys, digest, terms)
 

@@ -21,7 +21,7 @@ from acceptd.web import addresses
 from acceptd.web.blocks import Field, Form, Links, Page, Text
 from acceptd.web.guard import Guard, Place
 from acceptd.web.house import House, NotHereError
-from acceptd.web.pages import ledger, models, queue, releases, replay, submission
+from acceptd.web.pages import decide, ledger, models, observe, portfolio, queue, releases, replay, submission
 from acceptd.web.render import Frame, html, style
 from acceptd.web.session import LIFE_SECONDS, Sessions
 
@@ -145,6 +145,27 @@ def build(house: House, sessions: Sessions, place: Place) -> Any:
         headers = {"content-disposition": name}
         return Response(ledger.proof_json(house, number), media_type="application/json", headers=headers)
 
+    def acts(prepare: Callable[..., decide.Download], record: Callable[..., Page], name: str) -> dict[str, Any]:
+        """Return the endpoints of one kind of decision, by the last part of their addresses."""
+
+        def prepared(request: Request) -> Response:
+            made = prepare(house, request.path_params[name], request.scope["state"]["form"])
+            headers = {"content-disposition": f'attachment; filename="{made.name}"'}
+            return Response(made.data, media_type="application/json", headers=headers)
+
+        def recorded(request: Request) -> Page:
+            upload = request.scope["state"]["form"].get("file")
+            data = upload if isinstance(upload, bytes) else b""
+            with house.acting:
+                return record(house, request.path_params[name], data)
+
+        return {"prepare": console.page(prepared), "record": console.page(recorded, alone=False)}
+
+    def posts(address: str, endpoints: dict[str, Any]) -> list[Any]:
+        return [Route(f"{address}/{key}", one, methods=["POST"]) for key, one in endpoints.items()]
+
+    on_submission = acts(decide.prepare_decision, decide.record_decision, "id")
+    on_bundle = acts(decide.prepare_revocation, decide.record_revocation, "digest")
     app = Starlette(
         routes=[
             Route("/static/console.css", styles),
@@ -153,10 +174,14 @@ def build(house: House, sessions: Sessions, place: Place) -> Any:
             Route("/", of(queue.queue)),
             Route("/submissions/{id:word}", of(submission.submission, "id")),
             Route("/submissions/{id:word}/report", console.page(report)),
+            Route("/submissions/{id:word}/decide", of(decide.decision, "id")),
+            *posts("/submissions/{id:word}/decide", on_submission),
             Route("/models", of(models.models)),
             Route("/models/{team:word}/{name:word}", of(models.history, "team", "name")),
             Route("/releases", of(releases.releases)),
             Route("/releases/digest/{digest:sha256}", of(releases.bundle, "digest")),
+            Route("/releases/digest/{digest:sha256}/revoke", of(decide.revoke, "digest")),
+            *posts("/releases/digest/{digest:sha256}/revoke", on_bundle),
             Route(
                 "/releases/{team:word}/{name:word}/{channel:word}",
                 of(releases.channel_history, "team", "name", "channel"),
@@ -165,6 +190,8 @@ def build(house: House, sessions: Sessions, place: Place) -> Any:
             Route("/ledger/entry", console.page(named)),
             Route("/ledger/{number:seq}", of(ledger.entry, "number")),
             Route("/ledger/{number:seq}/proof.json", console.page(proof)),
+            Route("/portfolio", of(portfolio.portfolio)),
+            Route("/observe", of(observe.observe)),
             Route("/replay", of(replay.replay, alone=False)),
         ],
         exception_handlers={HTTPException: _http_trouble(console), Exception: _trouble(console)},

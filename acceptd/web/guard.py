@@ -109,7 +109,7 @@ class Guard:
         body = await _body(request)
         form = await _form(request, body)
         request.scope["state"]["form"] = form
-        if request.url.path not in OPEN and not self.sessions.takes(cookie, str(form.get("word") or "")):
+        if request.url.path not in OPEN and not self.sessions.takes(cookie, _text(form, "word")):
             raise _no(403, "the form is not of this session", "load its page again, then send it")
 
     def _admit_origin(self, request: Request) -> None:
@@ -144,7 +144,9 @@ async def _body(request: Request) -> bytes:
     return bytes(data)
 
 
-async def _form(request: Request, body: bytes) -> Any:
+async def _form(request: Request, body: bytes) -> dict[str, str | bytes]:
+    """Return the fields of a form: text, and the bytes of a file."""
+
     async def again() -> Message:
         return {"type": "http.request", "body": body, "more_body": False}
 
@@ -152,9 +154,16 @@ async def _form(request: Request, body: bytes) -> Any:
     if kind not in {"application/x-www-form-urlencoded", "multipart/form-data"}:
         raise _no(415, "not a form", "use the console's pages")
     try:
-        return await Request(request.scope, again).form(max_files=1, max_fields=MAX_FIELDS, max_part_size=MAX_BODY)
+        asked = Request(request.scope, again).form(max_files=1, max_fields=MAX_FIELDS, max_part_size=MAX_BODY)
+        async with asked as form:
+            return {key: one if isinstance(one, str) else await one.read() for key, one in form.multi_items()}
     except (HTTPException, MultiPartException, KeyError, ValueError) as error:
         raise _no(400, "a form that cannot be read", "use the console's pages") from error
+
+
+def _text(form: dict[str, str | bytes], name: str) -> str:
+    value = form.get(name)
+    return value if isinstance(value, str) else ""
 
 
 def _no(status: int, message: str, remedy: str) -> HTTPException:

@@ -1,6 +1,6 @@
 """The instance that the console shows: its ledger, opened for reading alone, its public keys, its rules.
 
-No private key is opened here. What is signed by a reviewer is handed to the command line (`decide.py`).
+No private key is opened here. What is signed by a reviewer is handed to the command line (`handover.py`).
 """
 
 from __future__ import annotations
@@ -36,6 +36,8 @@ class House:
     ledger: Ledger
     turn: threading.Lock = field(default_factory=threading.Lock)
     replaying: threading.Lock = field(default_factory=threading.Lock)
+    acting: threading.Lock = field(default_factory=threading.Lock)
+    """Held while the command line carries out what was signed: one at a time."""
 
     @classmethod
     def open(cls, state: Path) -> House:

@@ -36,6 +36,10 @@ class Slice(Generic[T]):
         return f"looked through {self.looked} {what}; there are older ones" if partly else ""
 
 
+_OBSERVED: Final = func.json_extract(submissions.c.data, "$.observed")
+"""Whether a submission was only observed."""
+
+
 @dataclass(frozen=True)
 class Wanted:
     """What a page of submissions keeps; empty keeps everything."""
@@ -56,8 +60,9 @@ def newest_submissions(ledger: Ledger, wanted: Wanted, before: str = "") -> Slic
         inner = inner.where(of.id < before)
     window = inner.order_by(of.id.desc()).limit(size).subquery("looked_at")
     query = (
-        select(window, verdicts.c.verdict, verdicts.c.reason, verdicts.c.seq)
+        select(window, verdicts.c.verdict, verdicts.c.reason, verdicts.c.seq, _OBSERVED.label("observed"))
         .outerjoin(verdicts, verdicts.c.submission == window.c.id)
+        .join(submissions, of.id == window.c.id)
         .order_by(window.c.id.desc())
     )
     for column, value in (
@@ -72,8 +77,7 @@ def newest_submissions(ledger: Ledger, wanted: Wanted, before: str = "") -> Slic
         # Reports are canonical JSON: in a text its quotes would be escaped, so this is a member, never a text.
         member = f'"code":"{wanted.code}"'
         told = exists(select(1).where(findings.c.submission == window.c.id, findings.c.code == wanted.code))
-        kept = exists(select(1).where(of.id == window.c.id, func.instr(of.data, member) > 0))
-        query = query.where(or_(told, kept))
+        query = query.where(or_(told, func.instr(of.data, member) > 0))
     return _paged(ledger, query, window, window.c.id, size)
 
 
@@ -160,6 +164,15 @@ def verdict_numbers(
         query = query.where(verdicts.c.model == model)
     found = _paged(ledger, query, window, window.c.seq, WINDOW)
     return Slice([int(row.seq) for row in found.rows], found.older, found.looked)
+
+
+def newest_verdicts(ledger: Ledger, most: int) -> tuple[list[Entry], bool]:
+    """Return the newest verdicts' entries, in order, and whether those are all."""
+    of = entries.c
+    query = select(of.leaf, of.leaf_hash).where(of.type == "verdict").order_by(of.seq.desc()).limit(most + 1)
+    with ledger.reading() as connection:
+        rows = list(connection.execute(query))
+    return [decode(row.leaf, row.leaf_hash) for row in reversed(rows[:most])], len(rows) <= most
 
 
 def kinds(ledger: Ledger) -> list[str]:

@@ -16,10 +16,12 @@ from acceptd.web.blocks import Cell, Page
 HERE: Final = Path(__file__).parent
 NAVIGATION: Final = (
     ("Queue", "/"),
+    ("Portfolio", "/portfolio"),
     ("Models", "/models"),
     ("Releases", "/releases"),
     ("Ledger", "/ledger"),
     ("Replay", "/replay"),
+    ("Observe", "/observe"),
 )
 MOST_TEXT: Final = 20_000
 _MOST_BRIEF: Final = 600

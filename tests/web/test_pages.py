@@ -134,16 +134,16 @@ def test_paging_shows_each_submission_once_and_ends(world: WebWorld, inside: Vis
         older = re.search(r'<a href="([^"]+)" rel="next">', text)
         address, pages = html.unescape(older[1]) if older else "", pages + 1
     assert pages == 3
-    assert len(seen) == len(set(seen)) == 62
+    assert len(seen) == len(set(seen)) == 63
     assert seen == sorted(seen, reverse=True)
 
 
 @pytest.mark.parametrize(
     ("query", "count"),
     [
-        ("verdict=held", 1), ("verdict=rejected", 1), ("verdict=accepted", 25), ("team=mosaic", 25),
+        ("verdict=held", 1), ("verdict=rejected", 2), ("verdict=accepted", 25), ("team=mosaic", 25),
         ("team=other", 0),
-        ("code=contract/missing", 1), ("code=parity/mismatch", 1), ("code=run/crash", 0), ("state=claimed", 0),
+        ("code=contract/missing", 1), ("code=parity/mismatch", 2), ("code=run/crash", 0), ("state=claimed", 0),
         (f"model={MODEL}&verdict=held", 1), ("model=a/b", 0), ("team=mosaic&before=20261102", 25),
     ],
 )  # fmt: skip
@@ -181,13 +181,13 @@ def test_the_ledger_is_filtered_by_type_model_time_and_digest(world: WebWorld, i
     def entries(query: str) -> list[int]:
         return [int(one) for one in re.findall(r'href="/ledger/(\d+)"', inside.get(f"/ledger?{query}").text)]
 
-    assert entries("kind=frozen") == [69]
+    assert entries("kind=frozen") == [70]
     assert len(entries("kind=verdict")) == 25
     assert entries("until=2000-01-01T00:00:00Z") == []
     assert len(entries("since=1d")) == 25
     released = entries(f"text={world.released}")
     assert released
-    assert set(released) < set(entries(f"model={MODEL}")) | set(range(71))
+    assert set(released) < set(entries(f"model={MODEL}")) | set(range(72))
     leaf = world.world.ledger.entry(5).leaf_hash.hex()
     assert entries(f"text={leaf}") == [5]
     assert entries("model=a/b") == []
@@ -196,14 +196,14 @@ def test_the_ledger_is_filtered_by_type_model_time_and_digest(world: WebWorld, i
 def test_an_entry_is_shown_with_its_proof_under_the_signed_checkpoint(world: WebWorld, inside: Visit) -> None:
     text = inside.get("/ledger/5").text
     assert "Verified: the leaf" in text
-    for step in world.world.ledger.proof(5, 71).path:
+    for step in world.world.ledger.proof(5, 72).path:
         assert step.hex() in text
     answer = inside.get("/ledger/5/proof.json")
     assert answer.headers["content-disposition"] == 'attachment; filename="proof-5.json"'
     assert answer.json()["seq"] == 5
     assert answer.json()["checkpoint"].startswith(world.world.ledger.origin)
     found = inside.get(f"/ledger/entry?entry={world.held}")
-    assert (found.status_code, found.headers["location"]) == (303, "/ledger/70")
+    assert (found.status_code, found.headers["location"]) == (303, "/ledger/71")
 
 
 def test_an_entry_that_nothing_signed_covers_is_said_to_be_so(world: WebWorld, inside: Visit) -> None:
@@ -217,7 +217,7 @@ def test_a_checkpoint_that_was_changed_is_said_to_be_so(world: WebWorld, inside:
     note = max((world.state / "checkpoints").glob("*.note"))
     honest = note.read_bytes()
     try:
-        note.write_bytes(honest.replace(b"\n71\n", b"\n72\n"))
+        note.write_bytes(honest.replace(b"\n72\n", b"\n73\n"))
         text = inside.get("/ledger/5").text
     finally:
         note.write_bytes(honest)

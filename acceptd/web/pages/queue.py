@@ -53,7 +53,10 @@ def table(rows: Any, caption: str) -> Table:
             row["team"],
             row["name"],
             row["state"],
-            Cell(row["verdict"] or "", look=row["verdict"] or ""),
+            Cell(
+                f"would be {row['verdict']}" if row["observed"] else row["verdict"] or "",
+                look=row["verdict"] or "",
+            ),
             Cell(row["model"], model_at(row["model"])) if row["model"] else "",
             row["reason"] or "",
         )

@@ -181,5 +181,7 @@ def bundle(house: House, digest: str, parameters: Any) -> Page:
     head = ("Model", "Channel", "Number", "State", "Since")
     blocks.append(Table("Where it is and was released", head, lines, empty="It was never released."))
     onward = [("Entries that name it", where("ledger", text=digest))]
+    if revoked is None:
+        onward.append(("Revoke it", where("releases", "digest", digest, "revoke")))
     blocks.append(Links(onward))
     return Page(f"Bundle {digest[:12]}…", blocks, nav="Releases", above="Bundle")

@@ -11,6 +11,7 @@ from acceptd.record.queue import Submission
 from acceptd.report import promoted
 from acceptd.report.escape import shape, size
 from acceptd.report.html import render
+from acceptd.report.observed import MODE
 from acceptd.web.asked import Asked
 from acceptd.web.blocks import Cell, Facts, Finding, Links, Page, Section, Table, Text, model_at, where
 from acceptd.web.house import House, NotHereError
@@ -41,6 +42,7 @@ def submission(house: House, wanted: str, parameters: Any) -> Page:
             ("Team", Cell(row.team, where("", team=row.team))),
             ("Drop", row.name),
             ("State", row.state),
+            ("Mode", MODE if entry and entry.body.get("observed") else None),
             ("Received", row.received_at),
             ("Judged", document.get("judged_at") or (entry.body.get("judged_at") if entry else None)),
             ("Release", promoted.places(row.data)),
@@ -108,7 +110,7 @@ def _decisions(house: House, row: Submission, entry: Entry) -> list[Any]:
         Text(f"For {channel}: {standing.reason}."),
         Table("Decisions on record", head, lines, empty="Nobody has decided about it."),
     ]
-    if entry.body.get("verdict") in {"accepted", "held"}:
+    if entry.body.get("verdict") in {"accepted", "held"} and not entry.body.get("observed"):
         blocks.append(Links([("Approve or reject it", where("submissions", row.id, "decide"))]))
     return blocks
 
