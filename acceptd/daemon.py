@@ -47,6 +47,7 @@ from acceptd.rules import Rules, load_rules
 from acceptd.supervisor.notify import Notifier
 from acceptd.supervisor.pulse import EXTENSION, Pulse
 from acceptd.tools import Tools
+from acceptd.work import progress
 from acceptd.work.admission import Admission
 from acceptd.work.budget import NOTHING, Share
 from acceptd.work.journal import Journal
@@ -152,6 +153,7 @@ class Daemon:
             if time.monotonic() < given_up:  # after that the service manager's patience counts, not ours
                 self._pulse.stopping()
         rooms.journal.stop()
+        self._progress.clear()
 
     # -- start ----------------------------------------------------------------------------------------
 
@@ -211,6 +213,7 @@ class Daemon:
             discard=inbox.discard,
             standing=lambda: notary.standing,
             on_verdict=lambda *_: notary.nudge(),
+            on_stage=self._progress.stage,
         )
         retention = Retention(self.paths.state, ledger, self.rules, self.settings.retention)
         stack.callback(retention.stop)
@@ -240,8 +243,12 @@ class Daemon:
             on_room=lambda: self._words.put(ROOM),
             on_change=journal.nudge,
         )
+        self._progress = progress.Progress(self.paths.outbox, journal.nudge)
         log.info("budget", cores=capacity.cores, memory_bytes=capacity.memory)
         return workers, journal
+
+    def _write_progress(self) -> None:
+        self._progress.write(self._rooms.workers.look_at(progress.waiting_by_team))
 
     def _inbox(self) -> Inbox:
         table = self.settings.inbox
@@ -262,7 +269,7 @@ class Daemon:
             rooms.lifecycle.claim(claim)
         rooms.notary.start()
         rooms.workers.start()
-        rooms.journal.start(rooms.workers.show)
+        rooms.journal.start(rooms.workers.show, beside=self._write_progress)
         self._offer_again()
         self._house.watch_space()  # before the first claim
         rooms.inbox.start()
@@ -272,6 +279,7 @@ class Daemon:
     def _claimed(self, claim: Claim) -> None:
         rooms = self._rooms
         rooms.lifecycle.claim(claim)
+        self._progress.claimed(claim.id, claim.name)
         log.info("claimed", submission=claim.id, team=claim.team)
         self._offer(rooms, claim.id, claim.team, "claimed", time.time())
 
@@ -290,7 +298,7 @@ class Daemon:
             rules.profile.name,
             share,
             self._deadline(claimed),
-            run=lambda hold: lifecycle.process(submission, hold),
+            run=lambda hold: self._progress.during(submission, lambda: lifecycle.process(submission, hold)),
             expired=lambda: lifecycle.expire(submission),
             given_up=lambda reason: lifecycle.given_up(submission, reason),
         )

@@ -82,6 +82,8 @@ class Lifecycle:
     standing: Callable[[], str] = lambda: "unanchored"
     """Whether a place outside the state keeps the ledger's checkpoints; each verdict says so."""
     discard: Callable[[Claim], list[str]] = lambda _claim: []
+    on_stage: Callable[[Row, str], None] = lambda _row, _stage: None
+    """Told which stage of a submission begins."""
     promotions: Promotions = field(init=False)
     _known: KnownRules = field(init=False)
 
@@ -203,7 +205,7 @@ class Lifecycle:
 
         keeper = Keeper(self.paths.heldout, spend)
         return Acceptance(
-            self._drop(row), rules, self.tools, hold, progress=lambda stage: log.debug("stage", stage=stage),
+            self._drop(row), rules, self.tools, hold, progress=partial(self.on_stage, row),
             find_prior=prior, find_shelf=shelf, find_advisories=partial(advisories.standing, self.ledger),
             find_contract=contract, keeper=keeper, keep=KeptOutputs(self.paths.outputs).keep,
         )  # fmt: skip
@@ -215,6 +217,7 @@ class Lifecycle:
         # A kill while sealing leaves a torn copy: it never had a name that counts, and goes.
         files.remove_tree(self.paths.sealed, row.id)
         acceptance = self._acceptance(row, rules, hold)
+        self.on_stage(row, "seal")
         start = time.monotonic()
         sealed, failure = acceptance.seal()
         spent = round((time.monotonic() - start) * 1000, 3)
@@ -319,6 +322,7 @@ class Lifecycle:
         """
         done = Promoted()
         if row.data.get("verdict") == "accepted" and not row.data.get("observed"):
+            self.on_stage(row, "promote")
             try:
                 with store_lock(self.paths.state, shared=True):  # what is found there is not removed meanwhile
                     sealed = Sealed.model_validate(row.data["sealed"])

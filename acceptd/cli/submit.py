@@ -7,12 +7,14 @@ import json
 import os
 import secrets
 import shutil
+import signal
 import time
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from acceptd.cli.check import leave
 from acceptd.cli.common import (
     EXIT_BY_VERDICT,
     JsonOption,
@@ -22,13 +24,16 @@ from acceptd.cli.common import (
     existing,
     progress_console,
 )
+from acceptd.cli.stages import Stages
 from acceptd.config import Paths, require_state
 from acceptd.daemon_lock import holder
 from acceptd.errors import StateError, UsageError
 from acceptd.local import kind_of
 from acceptd.policy.names import valid_name
+from acceptd.report.escape import line
 from acceptd.report.observed import would
 from acceptd.report.terminal import print_verdict
+from acceptd.work import progress_file
 
 _STEM_BYTES = 200
 """So much of a name is kept, for the rest of it to fit into a file system's 255 bytes."""
@@ -54,6 +59,8 @@ def submit(
         raise UsageError(
             f"there is no inbox for team {chosen!r}", remedy="the operator makes it: acceptd init --team"
         )
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, leave)
     name = _unique(source.name, kind)
     _drop(source, inbox, name, directory=kind == "directory")
     if not wait:
@@ -113,20 +120,15 @@ def _drop(source: Path, inbox: Path, name: str, *, directory: bool) -> None:
 
 
 def _wait(paths: Paths, team: str, name: str, timeout: float, *, as_json: bool) -> int:
-    deadline = time.monotonic() + timeout
-    outbox = paths.outbox / team
-    known: set[str] = set()
-    with progress_console().status(f"waiting for the verdict on {team}/{name}"):
-        while time.monotonic() < deadline:
-            report = _find(outbox, name, known)
-            if report is not None:
-                break
-            time.sleep(POLL_SECONDS)
-        else:
-            raise StateError(
-                f"no verdict on {team}/{name} within {timeout:g} s",
-                remedy="see `acceptd status`: is the daemon running?",
-            )
+    try:
+        report = _watch(paths, team, name, timeout)
+    except (KeyboardInterrupt, SystemExit):
+        # What was dropped is dropped: only the waiting ends here.
+        progress_console().print(
+            f"no longer waiting; {line(team)}/{line(name)} goes on: see {line(paths.outbox / team)}",
+            soft_wrap=True,
+        )
+        raise
     if as_json:
         typer.echo(json.dumps(report, ensure_ascii=True, sort_keys=True))
     else:
@@ -136,6 +138,23 @@ def _wait(paths: Paths, team: str, name: str, timeout: float, *, as_json: bool) 
     word = would(report["verdict"]).upper()
     progress_console().print(f"acceptd: OBSERVE MODE: {word}; nothing is blocked or promoted, so this ends with 0")
     return 0
+
+
+def _watch(paths: Paths, team: str, name: str, timeout: float) -> dict[str, Any]:
+    """Return the verdict's report; show meanwhile what is done with the drop. StateError after ``timeout``."""
+    deadline = time.monotonic() + timeout
+    known: set[str] = set()
+    with Stages(team, name, running=holder(paths.lock) is not None) as stages:
+        while time.monotonic() < deadline:
+            report = _find(paths.outbox / team, name, known)
+            if report is not None:
+                return report
+            stages.show(progress_file.read(paths.outbox, team, name))
+            time.sleep(POLL_SECONDS)
+    raise StateError(
+        f"no verdict on {team}/{name} within {timeout:g} s",
+        remedy="see `acceptd status`: is the daemon running?",
+    )
 
 
 def _find(outbox: Path, name: str, known: set[str]) -> dict[str, Any] | None:

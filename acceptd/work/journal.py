@@ -40,10 +40,11 @@ class Journal:
         self.turns = Turns()
         self.thread = threading.Thread(target=self._write, name="journal", daemon=True)
         self._show: Callable[[Meter], dict[str, Any]] | None = None
+        self._beside: Callable[[], None] = lambda: None
 
-    def start(self, show: Callable[[Meter], dict[str, Any]]) -> None:
-        """Begin to write; ``show`` gives the snapshot."""
-        self._show = show
+    def start(self, show: Callable[[Meter], dict[str, Any]], *, beside: Callable[[], None] = lambda: None) -> None:
+        """Begin to write; ``show`` gives the snapshot, ``beside`` writes what others may read of it."""
+        self._show, self._beside = show, beside
         self._changed.set()
         self.thread.start()
 
@@ -105,6 +106,7 @@ class Journal:
                 self._leases.note(steps)
             assert self._show is not None
             snapshot.write(self._state, self._show(self._meter))
+            self._beside()
         except (AcceptdError, OSError) as error:
             # A full disk or a busy ledger: these rows may be lost, the work may not.
             log.error("not noted", steps=len(steps), error=str(error))  # noqa: TRY400 - it says all

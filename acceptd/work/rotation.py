@@ -136,6 +136,14 @@ class Rotation:
             for team, waiting in lane.items()
         }
 
+    def by_team(self) -> dict[str, list[str]]:
+        """Return the ids that wait by team, in the order of its turns within each profile."""
+        found: dict[str, list[str]] = {}
+        for lane in self._profiles.values():
+            for team, waiting in lane.items():
+                found.setdefault(team, []).extend(task.id for task in waiting)
+        return found
+
     def room_for(self, newcomer: Task) -> Task | None:
         """Return the task that makes way for ``newcomer`` in a full queue, or None where none has to.
 
