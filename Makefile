@@ -153,8 +153,11 @@ docs-site: setup  ## the documentation as a site below site/, in an environment 
 	NO_MKDOCS_2_WARNING=1 .venvs/docs/bin/mkdocs build --quiet --strict
 	$(PY) -m tools.docs_site site
 
-docs-run: setup  ## every command of the tutorials, in a fresh directory each: exit codes and outputs are those shown
+docs-run: setup  ## every command of tutorials and how-tos: exit codes and outputs are those shown (torch and tensorflow, 3 GB)
+	@test -x .venvs/howto/bin/python || $(PY) -m venv .venvs/howto
+	.venvs/howto/bin/python -m pip install -qq --disable-pip-version-check -r docs/howto/requirements.txt
 	$(PY) -m tools.run_docs docs/tutorials/*.md
+	$(PY) -m tools.run_docs --python .venvs/howto/bin/python docs/howto/*.md
 
 clean:  ## caches and results, not the state
 	rm -rf site .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist *.egg-info
