@@ -118,9 +118,12 @@ def samples(house: House) -> None:
             "accepted", lambda path: classifier.write_bundle(path, version="1.5.0", bias=(-1.0, 0.49, 0.0))
         )
         house.submitted("rejected-parity", wrong)
-        house.submitted("rejected-hostile", named)
+        house.submitted("held-hostile", named)
         house.submitted("rejected-wire", BY_NAME["external-parent"].write)
         house.submitted("held", inferred)
+        bundle = classifier.write_bundle(house.place / "drops" / "checked")
+        house.checked("checked", bundle)
+        house.checked("inconclusive", bundle, "--set", 'required_walls=["memory_cgroup"]')
         house.acceptd("release", "freeze", classifier.MODEL_ID, "--reason", "the end of the quarter")
         house.submitted(
             "not-promoted", lambda path: classifier.write_bundle(path, version="1.8.0", bias=OTHER_BIAS)

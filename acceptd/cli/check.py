@@ -50,6 +50,7 @@ def check(
     ] = False,
     json_: JsonOption = False,
     jsonl: Annotated[Path | None, typer.Option("--jsonl", help="Write one JSON object a line and bundle.")] = None,
+    html: Annotated[Path | None, typer.Option("--html", help="Write the report of one bundle as HTML.")] = None,
     sarif: Annotated[Path | None, typer.Option("--sarif", help="Write the findings as SARIF 2.1.0.")] = None,
     junit: Annotated[Path | None, typer.Option("--junit", help="Write the verdicts as JUnit XML.")] = None,
     policy: Annotated[str, typer.Option("--policy", help="A policy's name, or a file.")] = "",
@@ -66,10 +67,12 @@ def check(
         raise UsageError("give one bundle, or --suite DIR", remedy="acceptd check PATH")
     if against is not None and suite is not None:
         raise UsageError("--against goes with one bundle", remedy="acceptd check PATH --against OLDER")
+    if html is not None and suite is not None:
+        raise UsageError("--html goes with one bundle", remedy="acceptd check PATH --html report.html")
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, leave)
     rules = _rules(chosen_state(state), policy, overrides or [])
-    wanted = {"--jsonl": jsonl, "--sarif": sarif, "--junit": junit}
+    wanted = {"--jsonl": jsonl, "--html": html, "--sarif": sarif, "--junit": junit}
     if suite is not None:
         place = existing(suite, "the directory")
         with Targets(wanted) as targets:
@@ -116,6 +119,10 @@ def _one(
         )
     if "--jsonl" in targets:
         targets.write("--jsonl", json_line(report))
+    if "--html" in targets:
+        from acceptd.report.html import render
+
+        targets.write("--html", render(report).encode("utf-8"))
     write_findings(targets, [("", report)])
     if as_json:
         typer.echo(json_line(report), nl=False)

@@ -14,6 +14,7 @@ from rich.table import Table
 from acceptd.cell import doctor as cell_doctor
 from acceptd.cell.check import Check
 from acceptd.cli.common import JsonOption, StateOption, chosen_state, console, progress_console
+from acceptd.cli.tables import print_pairs
 from acceptd.config import Paths, load_settings, policies_directory
 from acceptd.errors import AcceptdError
 from acceptd.local import free_space
@@ -71,8 +72,7 @@ def _print(checks: list[Check], required: set[str], facts: dict[str, str], polic
             out.print(f"\n{one.name} ({needed}): {one.remedy}", markup=False)
     out.print()
     free = {"free_bytes": size(int(facts["free_bytes"]))} if "free_bytes" in facts else {}
-    for name, value in (facts | free).items():
-        out.print(f"{name:14} {line(value)}", markup=False, soft_wrap=True)
+    print_pairs(out, list((facts | free).items()))
 
 
 def _installation(state: Path) -> dict[str, str]:

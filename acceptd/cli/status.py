@@ -14,6 +14,7 @@ from rich.text import Text
 
 from acceptd.cli.common import JsonOption, StateOption, chosen_state, console
 from acceptd.cli.release_words import held_json, held_line
+from acceptd.cli.tables import print_pairs
 from acceptd.cli.times import span
 from acceptd.config import Paths, load_settings, policies_directory, require_state
 from acceptd.daemon_lock import holder
@@ -104,19 +105,18 @@ def status(
         return
     out = console()
     out.print(
-        f"daemon {daemon}   " + "  ".join(f"{name} {count}" for name, count in counts.items() if count),
+        f"daemon  {daemon}   " + "  ".join(f"{name} {count}" for name, count in counts.items() if count),
         markup=False,
     )
-    out.print("disk   " + "  ".join(f"{name} {gib(size)}" for name, size in disk.items() if size), markup=False)
+    print_pairs(out, [("disk", ", ".join(f"{name} {gib(size)}" for name, size in disk.items() if size))], width=6)
     if work is not None:
         _print_work(out, work)
     for text in tally.lines(follow):
         out.print(text, markup=False)
     if isinstance(observe, str) or any(observe.words()):
         told = observe if isinstance(observe, str) else "; ".join(observe.words())
-        out.print(f"observe {line(told, 300)}", markup=False)
-    for one in frozen:
-        out.print(f"frozen {line(held_line(one), 300)}", markup=False)
+        print_pairs(out, [("observe", told)], width=6)
+    print_pairs(out, [("frozen", held_line(one)) for one in frozen], width=6)
     if given_up:
         _print_given_up(out, given_up)
     out.print(submissions(rows) if rows else "nothing was submitted yet")
@@ -134,17 +134,20 @@ def observed_now(paths: Paths) -> ObserveTable | str:
 def submissions(rows: Sequence[Submission]) -> Table:
     """Return the table of submissions; a drop's name is whatever its team called it."""
     table = Table(box=None, pad_edge=False)
-    for column in ("submission", "team", "drop", "state", "verdict", "release"):
+    for column in ("submission", "team", "drop", "result", "release"):
         table.add_column(column, no_wrap=column != "drop", overflow="fold")
     for row in rows:
         number = promoted.places(row.data) or ("not promoted" if promoted.troubles(row.data) else "")
-        cells = (row.id, row.team, row.name, row.state, _verdict(row), number)
+        cells = (row.id, row.team, row.name, _result(row), number)
         table.add_row(*(Text(line(cell, 200)) for cell in cells))
     return table
 
 
-def _verdict(row: Submission) -> str:
+def _result(row: Submission) -> str:
+    """Return the verdict of what is done; of anything else, and where the daemon died over it, where it stands."""
     verdict = str(row.data.get("verdict") or "")
+    if row.state != "done" or not verdict:
+        return row.state
     return f"observed: {verdict}" if row.data.get("observed") else verdict
 
 
@@ -152,22 +155,22 @@ def _print_work(out: Console, work: dict[str, Any]) -> None:
     """Print budget, queue and running leases, as the daemon last wrote them."""
     budget, queue = work["budget"], work["queue"]
     out.print(
-        f"budget {budget['cores_held']} of {budget['cores']} cores and "
+        f"budget  {budget['cores_held']} of {budget['cores']} cores and "
         f"{_gib(budget['memory_bytes_held'])} of {_gib(budget['memory_bytes'])} held",
         markup=False,
     )
-    waiting = f"queue  {queue['waiting']} of at most {queue['limit']} wait"
+    waiting = f"queue   {queue['waiting']} of at most {queue['limit']} wait"
     if queue["beyond"]:
         waiting += f"; {queue['beyond']} more stand in the database until there is room"
     out.print(waiting, markup=False)
     if queue["lanes"]:
         lanes = "  ".join(f"{lane['profile']}/{lane['team']} {lane['waiting']}" for lane in queue["lanes"][:8])
-        out.print(f"       {lanes}", markup=False)
+        out.print(f"        {lanes}", markup=False)
     meter = work["meter"]
     over = {state: row for state, row in meter["held_now"].items() if state != "held" and row["leases"]}
     for state, row in over.items():
         out.print(
-            f"       {state}: {row['leases']} holding {row['cores']} cores and {_gib(row['memory_bytes'])}",
+            f"        {state}: {row['leases']} holding {row['cores']} cores and {_gib(row['memory_bytes'])}",
             markup=False,
         )
     if meter["given_up"]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from textwrap import wrap
 from typing import Any, Final
 
 from rich.cells import cell_len
@@ -63,3 +64,18 @@ def _print_blocks(out: Console, columns: Sequence[str], cells: Sequence[Sequence
             if cell:
                 label = f"{'' if not at else '  '}{column}".ljust(widest + 2)
                 out.print(f"{label}  {cell}", markup=False, soft_wrap=True)
+
+
+def print_pairs(out: Console, pairs: Sequence[tuple[str, Any]], *, width: int = 0) -> None:
+    """Print lines ``name  value`` in two columns; a long value is folded between words, below its own beginning.
+
+    A value of one word, a path or a digest, is never folded: it can be copied. ``width`` is the names' least.
+    """
+    cells = [(line(name, 60), line(value, LIMIT)) for name, value in pairs]
+    widest = max((*map(cell_len, (name for name, _ in cells)), width), default=width)
+    for name, value in cells:
+        head = name.ljust(widest + GAP)
+        room = max(out.width - cell_len(head), 20)
+        rows = [value] if " " not in value else wrap(value, room, break_long_words=False, break_on_hyphens=False)
+        for at, text in enumerate(rows or [""]):
+            out.print(f"{head if not at else ' ' * len(head)}{text}", markup=False, soft_wrap=True)

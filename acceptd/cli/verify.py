@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 
 from acceptd.cli.common import EXIT_AUDIT, JsonOption, console, fail, read_limited
+from acceptd.cli.tables import print_pairs
 from acceptd.errors import LoaderError, MalformedError, SignatureError
 from acceptd.record import attest
 from acceptd.record.keys import Keyring
@@ -79,9 +80,8 @@ def _remedy(error: LoaderError, rotations: Path | None) -> str:
 def print_verified(out: Console, shown: Mapping[str, Any]) -> None:
     """Print what a verified file says."""
     out.print("verified")
-    for name, value in shown.items():
-        if value is not None and not isinstance(value, list):
-            out.print(f"  {name:15} {line(value, 400)}", soft_wrap=True)
+    told = {name: value for name, value in shown.items() if value is not None and not isinstance(value, list)}
+    print_pairs(out, [(f"  {name}", value) for name, value in told.items()])
     for one in shown.get("subjects", ()):
         out.print(f"  {line(one['sha256'], 64)}  {line(one['name'], 200)}", soft_wrap=True)
 

@@ -7,9 +7,12 @@ line, bidirectional controls that turn text around (CVE-2021-42574), or markup.
 from __future__ import annotations
 
 import html
-from typing import Any
+import re
+from typing import Any, Final
 
 from acceptd.intake.paths import shown
+
+_QUOTED: Final = re.compile(r"`([^`]+)`")
 
 
 def line(value: Any, limit: int = 400) -> str:
@@ -20,6 +23,11 @@ def line(value: Any, limit: int = 400) -> str:
 def markup(value: Any, limit: int = 2000) -> str:
     """Return ``value`` as HTML text that is also safe inside a quoted attribute."""
     return html.escape(line(value, limit), quote=True)
+
+
+def prose(value: Any, limit: int = 2000) -> str:
+    """Return a sentence as HTML text like :func:`markup`, what stands between backticks as code."""
+    return _QUOTED.sub(r"<code>\1</code>", markup(value, limit))
 
 
 def printable_data(value: Any, limit: int = 4000) -> Any:

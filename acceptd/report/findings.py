@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from acceptd.report.escape import markup
+from acceptd.report.escape import markup, prose
 
 OPEN: Final = 4
 """Places of one code that are shown before the others are folded."""
@@ -44,17 +44,17 @@ def _kind(found: Sequence[Finding]) -> str:
     name = f'<span class="tag">{severity}</span><code>{markup(first["code"])}</code>{times}'
     parts = [f'<div class="finding {severity}"><h3>{name}</h3>']
     if first.get("meaning"):
-        parts.append(f"<p>{markup(first['meaning'])}</p>")
+        parts.append(f"<p>{prose(first['meaning'])}</p>")
     places = [f"<li>{_place(one)}</li>" for one in found]
     parts.append(f"<ul>{''.join(places[:OPEN])}</ul>")
     if len(places) > OPEN:
         parts.append(_folded(f"and {len(places) - OPEN} more places", f"<ul>{''.join(places[OPEN:])}</ul>"))
     if first.get("reason"):
         see = ", ".join(markup(one, 60) for one in first.get("references") or ())
-        told = f"{markup(first['reason'])}{f' See {see}.' if see else ''}"
+        told = f"{prose(first['reason'])}{f' See {see}.' if see else ''}"
         parts.append(f'<p class="soft"><b>Why it matters</b> {told}</p>')
     if first.get("remedy"):
-        parts.append(f'<p class="remedy"><b>How to mend it</b> {markup(first["remedy"])}</p>')
+        parts.append(f'<p class="remedy"><b>How to mend it</b> {prose(first["remedy"])}</p>')
     parts.append("</div>")
     return "".join(parts)
 

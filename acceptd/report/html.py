@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from acceptd.report import findings, heldout, observed, promoted, resources, verification
 from acceptd.report.difference import independent_section, release_section
-from acceptd.report.escape import markup, size
+from acceptd.report.escape import markup, prose, size
 from acceptd.report.golden import section as golden_section
 from acceptd.report.graph import graph_section
 from acceptd.report.interface import interface_section, operators_section
@@ -51,7 +51,7 @@ def _header(report: Report, name: Any) -> str:
     places = promoted.places(report)
     release = f'<p class="notice"><b>Released</b> {markup(places)}</p>' if places else ""
     troubles = "".join(
-        f'<p class="notice bad"><b>Not promoted</b> {markup(text)}</p>' for text in promoted.troubles(report)
+        f'<p class="notice bad"><b>Not promoted</b> {prose(text)}</p>' for text in promoted.troubles(report)
     )
     return (
         f'<header><p class="verdict">{markup(observed.headline(report))}</p><h1>{markup(name, 140)}{version}</h1>'

@@ -98,7 +98,8 @@ def terminal_rows(declared: Mapping[str, Any] | None, *, every: bool) -> list[tu
             ),
             ("layers", str(export.get("layers", ""))),
         ]
-    return [(name, f"{line(text, 300)} (as the submitter tells it)") for name, text in rows if text]
+    told = [(name, line(text, 300)) for name, text in rows if text]
+    return [("submitter", "says of it, and acceptd measured none of it:"), *told] if told else []
 
 
 def _words(rows: Sequence[Mapping[str, Any]], *keys: str) -> str:

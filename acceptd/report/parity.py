@@ -209,7 +209,8 @@ def terminal_rows(report: Mapping[str, Any], *, every: bool) -> list[tuple[str, 
     head = f"{len(rows)} outputs of {sets} golden sets compared, {bad or 'none'} beyond its tolerance"
     found = [("parity", head)]
     for row in rows[:_LINES] if every else ():
-        found.append(("", f"{row['model']}: {row['set']}: {row['output']}: {_words(row)}"))
+        under = f" under {row['profile']}" if row.get("profile") else ""
+        found.append(("", f"{row['model']}: {row['set']}: {row['output']}{under}: {_words(row)}"))
     if every and len(rows) > _LINES:
         found.append(("", f"and {len(rows) - _LINES} more: see --json or the HTML report"))
     return found
@@ -221,8 +222,8 @@ def _words(row: Mapping[str, Any]) -> str:
         parts.append(f"{row['exceeding']} of {row['n']} exceed, max abs {_number(row['max_abs'])}")
         if row.get("worst_expected"):
             where = _index(row.get("worst_index"))
-            parts.append(f"worst at {where}: expected {row['worst_expected']}, got {row['worst_got']}")
-    parts += [
-        f"{name} {value}{' (beyond its limit)' if broken else ''}" for name, value, _, broken in figures(row)
-    ]
+            parts.append(
+                f"worst at {where}: expected {_short(row['worst_expected'])}, got {_short(row['worst_got'])}"
+            )
+    parts += [f"{name} {value} (beyond its limit)" for name, value, _, broken in figures(row) if broken]
     return "; ".join(parts)

@@ -49,15 +49,13 @@ def probed_section(report: Mapping[str, Any]) -> str:
 def probed_rows(report: Mapping[str, Any], *, every: bool) -> list[tuple[str, str]]:
     """Return rows of (name, text) for a terminal: one for each model, all scopes where ``every`` is set."""
     found = []
+    several = len({one.get("profile") for one in report.get("probed") or []}) > 1
     for one in report.get("probed") or []:
+        under = f" under {one['profile']}" if several and one.get("profile") else ""
         if every or (one["scope"] == "inside" and not _whose(one)):
             parts = [tried(one), notes(one)] + ([f"left out: {left_out(one)}"] if one["left_out"] else [])
-            found.append(
-                (
-                    "probed",
-                    f"{one['model']} {one['scope']}{_whose(one)}: {'; '.join(part for part in parts if part)}",
-                )
-            )
+            where = f"{one['model']} {one['scope']}{under}{_whose(one)}"
+            found.append(("probed", f"{where}: {'; '.join(part for part in parts if part)}"))
     return found[: 64 if every else _SHOWN]
 
 

@@ -220,16 +220,20 @@ def _machine(machine: Mapping[str, Any] | None) -> str:
 def speed_rows(report: Mapping[str, Any], *, every: bool) -> list[tuple[str, str]]:
     """Return lines for a terminal: warm times with ``every``, and placement where the CPU helped out."""
     rows: list[tuple[str, str]] = []
-    several = len(report.get("performance", [])) > 1
+    several, placed = len(report.get("performance", [])) > 1, len(report.get("placement", [])) > 1
     for one in report.get("performance", []):
         found = one["quantiles_ms"]
         if every and found:
             times = ", ".join(f"{name} {milliseconds(found[name])}" for name, _ in _QUANTILES if name in found)
-            rows.append(("warm", f"{line(one['model'], 60)}: {times}" if several else times))
+            rows.append(("warm", f"{line(_place(one), 120)}: {times}" if several else times))
     for one in report.get("placement", []):
         if every or one["used_cpu_fallback"]:
-            rows.append(("placement", _in_words(one)))
+            rows.append(("placement", f"{line(_place(one), 120)}: {_in_words(one)}" if placed else _in_words(one)))
     return rows
+
+
+def _place(one: Mapping[str, Any]) -> str:
+    return f"{one['model']} under {one['profile']}" if one.get("profile") else str(one["model"])
 
 
 def _in_words(one: Mapping[str, Any]) -> str:

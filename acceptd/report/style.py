@@ -8,10 +8,11 @@ from typing import Final
 
 CSS: Final = """
 :root { color-scheme: light dark; --ink: #1a1d21; --soft: #565f69; --paper: #fff; --line: #dde1e6; --card: #f6f7f9;
+  --shade: #b8bfc7;
   --link: #0b57a4;
   --accepted: #146c2e; --rejected: #b3261e; --held: #805000; --inconclusive: #6b3fa0; }
 @media (prefers-color-scheme: dark) { :root { --ink: #e6e9ed; --soft: #a3adb8; --paper: #14171a; --line: #2d3339;
-  --card: #1c2025; --link: #8ab8f0;
+  --card: #1c2025; --shade: #555e69; --link: #8ab8f0;
   --accepted: #6fd08c; --rejected: #ff8a80; --held: #f0b95b; --inconclusive: #c3a1f0; } }
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--paper); color: var(--ink); font: 15px/1.5 system-ui, sans-serif; }
@@ -32,8 +33,7 @@ nav a { display: inline-block; padding: .3rem 0; }
 .soft { color: var(--soft); } .right { text-align: right; font-variant-numeric: tabular-nums; }
 code, .mono { font-family: ui-monospace, monospace; font-size: .87em; overflow-wrap: anywhere; }
 pre { background: var(--card); border-radius: .25rem; margin: .4rem 0 .8rem; padding: .6rem .9rem;
-  overflow-x: auto; }
-pre code { overflow-wrap: normal; }
+  white-space: pre-wrap; }
 .finding { background: var(--card); border-left: .25rem solid var(--tone); border-radius: .25rem; margin: .7rem 0;
   padding: .6rem .9rem; }
 .finding h3 { margin: 0 0 .3rem; } .finding h3 code { font-weight: 600; }
@@ -41,7 +41,12 @@ pre code { overflow-wrap: normal; }
 .reject { --tone: var(--rejected); } .hold, .warn { --tone: var(--held); } .info { --tone: var(--soft); }
 .tag { color: var(--tone); font-weight: 700; margin-right: .6rem; }
 .remedy { margin-top: .4rem; } .finding p b { font-weight: 600; color: var(--ink); }
-.scroll { overflow-x: auto; } .scroll + .scroll { margin-top: 1.2rem; } h3 .soft { font-weight: 400; }
+.scroll { overflow-x: auto;  /* what is cut off throws a shadow */
+  background: linear-gradient(90deg, var(--paper) 30%, transparent) 0 0 / 2.5rem 100% no-repeat local,
+  linear-gradient(-90deg, var(--paper) 30%, transparent) 100% 0 / 2.5rem 100% no-repeat local,
+  linear-gradient(90deg, var(--shade), transparent) 0 0 / .8rem 100% no-repeat scroll,
+  linear-gradient(-90deg, var(--shade), transparent) 100% 0 / .8rem 100% no-repeat scroll; }
+.scroll + .scroll { margin-top: 1.2rem; } h3 .soft { font-weight: 400; }
 table { border-collapse: collapse; width: 100%; font-size: .9rem; }
 th { text-align: left; font-weight: 600; color: var(--soft); } tbody th { font-weight: 400; color: var(--ink); }
 th, td { padding: .3rem .8rem .3rem 0; border-bottom: 1px solid var(--line); vertical-align: top;
@@ -68,10 +73,10 @@ dt { color: var(--soft); } dd { margin: 0; overflow-wrap: anywhere; }
   --link: #000;
   --accepted: #0b5221; --rejected: #8c1d18; --held: #6b4000; --inconclusive: #4f2c7d; }
   body { font-size: 10pt; } main { max-width: none; padding: 0; } nav { display: none; }
-  .scroll { overflow: visible; } table { width: 100% !important; font-size: 8.5pt; } pre { white-space: pre-wrap; }
-  th, td { min-width: 0 !important; overflow-wrap: anywhere; padding-right: .4rem; }
+  .scroll { overflow: visible; background: none; } table { width: 100% !important; font-size: 8.5pt; }
+  th, td { min-width: 0 !important; padding-right: .4rem; }
   svg { print-color-adjust: exact; } h2 { margin-top: 1.6rem; }
-  .finding, tr, dt, dd { break-inside: avoid; } h2, h3 { break-after: avoid; }
+  li, p, tr, dt, dd { break-inside: avoid; } h2, h3, summary { break-after: avoid; }
   details.findings::details-content { content-visibility: visible; block-size: auto; } }
 """
 

@@ -12,8 +12,6 @@ OPEN: Final = 24
 """Rows that are shown before the others are folded."""
 BAD: Final = "\0"
 """Before a cell's markup: show it as bad. Escaped text never holds a NUL."""
-_NARROW: Final = 3
-"""Columns that fit a narrow screen; a table with more of them may scroll, so that it takes the focus."""
 
 
 def code(value: Any) -> str:
@@ -38,9 +36,9 @@ def table(
         return f"<{tag}{about}{attribute}>{content.removeprefix(BAD)}</{tag}>"
 
     def whole(lines: Sequence[str]) -> str:
-        focus = ' tabindex="0"' if len(titles) > _NARROW else ""
+        # It may be wider than the screen, whatever its names are: then a keyboard has to reach it.
         return (
-            f'<div class="scroll"{focus}><table><thead><tr>{top}</tr></thead>'
+            f'<div class="scroll" tabindex="0"><table><thead><tr>{top}</tr></thead>'
             f"<tbody>{''.join(f'<tr>{line}</tr>' for line in lines)}</tbody></table></div>"
         )
 

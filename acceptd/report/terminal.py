@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from rich.console import Console
@@ -33,10 +33,11 @@ MARKS: Final = {"accepted": "✓", "rejected": "✗", "held": "⏸", "inconclusi
 _PLAIN_MARKS: Final = {"accepted": "+", "rejected": "x", "held": "=", "inconclusive": "?"}
 _SEVERITY_STYLES: Final = {"reject": "red", "hold": "yellow", "warn": "yellow", "info": "dim"}
 _SHOWN: Final = 6
+_PLACES: Final = 3
 
 
 def print_verdict(console: Console, report: Mapping[str, Any], *, every_finding: bool = False) -> None:
-    """Print ``report`` (see :mod:`acceptd.report.document`): at most six findings unless all are wanted."""
+    """Print ``report`` (see :mod:`acceptd.report.document`): at most six codes of findings, or all of them."""
     unicode = console.encoding.lower().startswith("utf")
     verdict = str(report["verdict"])
     style = STYLES.get(verdict, "bold")
@@ -74,33 +75,52 @@ def _text(value: Any, unicode: bool, style: str = "", limit: int = 400) -> Text:
 
 
 def _print_findings(console: Console, report: Mapping[str, Any], unicode: bool, every: bool) -> None:
-    findings = report["findings"]
-    # What is only information is left for the full report.
-    chosen = findings if every else [item for item in findings if item["severity"] != "info"][:_SHOWN]
-    for finding in chosen:
-        table = Table.grid(padding=(0, 1))
-        table.add_column(width=8)
-        table.add_column(overflow="fold", ratio=1)
-        style = _SEVERITY_STYLES.get(finding["severity"], "")
-        title = _text(finding["code"], unicode, "bold")
-        if finding.get("count", 1) > 1:
-            title.append(f"  {'×' if unicode else 'x'}{finding['count']}", style="not bold dim")
-        table.add_row(Text(line(finding["severity"], 8), style=style), title)
-        if finding["where"]:
-            table.add_row("", _text(finding["where"], unicode, "cyan"))
-        table.add_row("", _text(finding["message"], unicode))
-        if finding.get("remedy"):
-            arrow = "→" if unicode else "->"
-            table.add_row("", Text.assemble((f"{arrow} ", "green"), _text(finding["remedy"], unicode, "green")))
+    """Print the findings by code: at most six codes with three places each, unless all are wanted."""
+    kinds: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for finding in report["findings"]:
+        # What is only information is left for the full report.
+        if every or finding["severity"] != "info":
+            kinds.setdefault((finding["severity"], finding["code"]), []).append(finding)
+    shown = 0
+    for found in list(kinds.values())[: None if every else _SHOWN]:
+        places = found if every else found[:_PLACES]
+        shown += len(places)
         console.print()
-        console.print(Padding(table, (0, 0, 0, 2), expand=False), highlight=False)
-    hidden = len(findings) - len(chosen) + int(report.get("withheld_findings", 0))
+        console.print(Padding(_kind(found, places, unicode), (0, 0, 0, 2), expand=False), highlight=False)
+    hidden = len(report["findings"]) - shown + int(report.get("withheld_findings", 0))
     if hidden:
         local = str(report.get("submission", "")).startswith("check-")
         where = "--all shows every one" if local else f"acceptd report {line(report.get('submission', ''), 60)}"
         more = f"{hidden} more finding{'s' if hidden > 1 else ''}: {where}"
         console.print()
         console.print(Padding(Text(more, style="dim"), (0, 0, 0, 2), expand=False), highlight=False)
+
+
+def _kind(found: Sequence[Mapping[str, Any]], places: Sequence[Mapping[str, Any]], unicode: bool) -> Table:
+    """Return one code: where and what, place by place, then once why it matters and how to mend it."""
+    first = found[0]
+    table = Table.grid(padding=(0, 1))
+    table.add_column(width=8)
+    table.add_column(overflow="fold", ratio=1)
+    title = _text(first["code"], unicode, "bold")
+    count = sum(int(one.get("count", 1)) for one in found)
+    if count > 1:
+        title.append(f"  {'×' if unicode else 'x'}{count}", style="not bold dim")
+    severity = str(first["severity"])
+    table.add_row(Text(line(severity, 8), style=_SEVERITY_STYLES.get(severity, "")), title)
+    for one in places:
+        if one["where"]:
+            table.add_row("", _text(one["where"], unicode, "cyan"))
+        table.add_row("", _text(one["message"], unicode))
+    if len(found) > len(places):
+        table.add_row("", Text(f"and {len(found) - len(places)} more places", style="dim"))
+    if first.get("reason") and severity in {"reject", "hold"}:
+        why = _text(first["reason"], unicode, "dim")
+        table.add_row("", Text.assemble(("why ", "dim"), why))
+    if first.get("remedy"):
+        arrow = "→" if unicode else "->"
+        table.add_row("", Text.assemble((f"{arrow} ", "green"), _text(first["remedy"], unicode, "green")))
+    return table
 
 
 def _print_difference(console: Console, report: Mapping[str, Any], unicode: bool) -> None:
@@ -141,8 +161,8 @@ def _facts(report: Mapping[str, Any], unicode: bool, every: bool) -> Table:
     rows += oracle_rows(report) if every else []
     rows += probed_rows(report, every=every) if every else []
     if report.get("difference"):
-        rows.append(("compared", heading(report["difference"]).removeprefix("Not compared: ")))
-    rows += terminal_rows(report.get("declared"), every=every)
+        told = heading(report["difference"])
+        rows.append(("compared", told.removeprefix("Not compared: ").removeprefix("Compared ").rstrip(".")))
     rows.append(("mode", observed.MODE if report.get("observed") else ""))
     rows.append(("release", promoted.places(report)))
     rows += [("not promoted", text) for text in promoted.troubles(report)]
@@ -151,6 +171,11 @@ def _facts(report: Mapping[str, Any], unicode: bool, every: bool) -> Table:
         if every and report["verdict"] == "held":
             rows.append(("decide", f"acceptd review show {report['submission']}"))
     rows.append(("ledger", report.get("ledger", "unanchored")))
+    declared = terminal_rows(report.get("declared"), every=every)
+    for name, value in declared:
+        table.add_row(name, _text(value, unicode))
+    if declared:  # what follows is acceptd's own word
+        table.add_row("", "")
     for name, value in rows:
         if value:
             table.add_row(name, _text(value, unicode))

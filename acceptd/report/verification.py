@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from acceptd.report.escape import markup
+from acceptd.report.escape import markup, prose
 
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _LOG: Final = re.compile(r"acceptd/[0-9a-f]{32}", re.ASCII)
@@ -94,7 +94,7 @@ def section(report: Mapping[str, Any]) -> str:
     digest, found = _digest(report.get("bundle_digest")), _entry(report)
     parts = []
     if found is None:
-        parts.append(f"<p>{markup(_nothing(report))}</p>")
+        parts.append(f"<p>{prose(_nothing(report))}</p>")
     else:
         number = found["number"]
         bundle = f" --digest {digest}" if digest else ""
@@ -160,7 +160,7 @@ def _digest(value: Any) -> str:
 def _block(text: str) -> str:
     """Return a block that is shown as it is: acceptd's own text, with its line breaks."""
     lines = "\n".join(markup(line, 400) for line in text.split("\n"))
-    return f'<pre tabindex="0"><code>{lines}</code></pre>'
+    return f"<pre><code>{lines}</code></pre>"
 
 
 def _folded(name: str, text: str) -> str:

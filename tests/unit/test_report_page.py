@@ -73,9 +73,15 @@ def test_every_table_names_its_columns_and_rows() -> None:
     assert set(found.heads) == {"col", "row"}
 
 
-def test_a_wide_table_can_be_scrolled_by_keyboard_and_a_narrow_one_is_no_stop() -> None:
-    assert 'tabindex="0"' in tables.table(("a", "b", "c", "d"), [("1", "2", "3", "4")])
-    assert "tabindex" not in tables.table(("a", "b"), [("1", "2")])
+def test_a_table_that_is_wider_than_the_screen_can_be_scrolled_by_keyboard() -> None:
+    assert '<div class="scroll" tabindex="0"><table>' in tables.table(("a", "b"), [("1", "2")])
+
+
+def test_many_rows_are_folded_and_a_few_more_than_many_are_not() -> None:
+    rows = [(str(number),) for number in range(100)]
+    assert "<details><summary>76 more rows</summary>" in tables.table(("a",), rows)
+    assert "<details" not in tables.table(("a",), rows[:30])
+    assert tables.table(("a",), rows).count("<tr>") == 102
 
 
 def test_a_chart_has_a_name_and_a_description_and_its_data_in_words() -> None:
