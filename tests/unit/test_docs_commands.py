@@ -19,7 +19,7 @@ from acceptd.cli import main
 pytestmark = pytest.mark.unit
 
 ROOT = Path(__file__).resolve().parents[2]
-# docs/findings.md is generated from the code, and its remedies also speak of commands to come.
+# docs/findings.md is generated: test_remedies.py reads its commands; a finding's sentence may begin with the name.
 DOCUMENTS = sorted(
     path
     for path in (ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md"))

@@ -40,15 +40,6 @@ def test_the_wheel_names_its_licence_and_a_command_that_can_be_imported() -> Non
     assert "Apache License" in (ROOT / "LICENSE").read_text("utf-8")
 
 
-def test_the_sdist_has_what_the_makefile_needs() -> None:
-    taken = project()["tool"]["hatch"]["build"]["targets"]["sdist"]["include"]
-    tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True).stdout.split("\n")
-    if not tracked[0]:
-        pytest.skip("not a git checkout")
-    tops = {f"/{name.partition('/')[0]}" for name in tracked if name and not name.startswith(".")}
-    assert tops - {"/var", "/pyproject.toml"} <= set(taken)
-
-
 def test_extras_are_those_of_their_own_environments() -> None:
     extras = project()["project"]["optional-dependencies"]
     wanted = (ROOT / "oms" / "requirements.in").read_text("utf-8")

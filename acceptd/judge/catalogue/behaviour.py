@@ -12,16 +12,17 @@ TABLE: Final[Table] = {
         "team",
         "A row of a batch gives another result than the same row alone: callers that share a batch influence each "
         "other. It only warns within ten tolerances, or where scales of quantisation are computed over the batch.",
-        "Mend what works across the batch axis (a Softmax or mean over axis 0, BatchNormalization in training "
-        "mode); where rows are meant to interact, declare rows_interact = true for the model in bundle.toml.",
+        "Mend what works across the batch axis: a Softmax or mean over axis 0, BatchNormalization in "
+        "training mode (`model.eval()`), dynamic quantisation of a whole batch; where rows are meant to "
+        "interact, declare `rows_interact = true` for the model in bundle.toml.",
     ),
     "behaviour/order-dependence": Code(
         "hold",
         "team",
         "Rows give other results when their order in the batch changes. It only warns within ten tolerances, or "
         "where scales of quantisation are computed over the batch.",
-        "Mend what treats places of the batch differently; where that is meant, declare rows_interact = true for "
-        "the model in bundle.toml.",
+        "Mend what treats places of the batch differently; where that is meant, declare `rows_interact = "
+        "true` for the model in bundle.toml.",
     ),
     "behaviour/state-differs": Code(
         "hold",
@@ -42,21 +43,24 @@ TABLE: Final[Table] = {
         "team",
         "The same session on the same input gives another result in a fresh process. It only warns within ten "
         "tolerances.",
-        "Seed or remove random operators; a reviewer decides whether the rest is meant.",
+        "Remove random operators (`model.eval()` before the export) or set their `seed` attribute; a "
+        "reviewer decides whether the rest is meant.",
     ),
     "behaviour/concurrent-differs": Code(
         "hold",
         "team",
         "Calls at once on one session give other results than the same calls one after the other. It only warns "
         "within ten tolerances.",
-        "Use one session for each thread, or find the operator (often a custom one) that keeps state.",
+        "Use one session for each thread, or find the operator (often a custom one) that keeps state "
+        "between calls.",
     ),
     "behaviour/relation-failed": Code(
         "hold",
         "team",
         "The runtime raised on a batch size, order, thread count or call at once that the declared domain allows, "
         "where the plain call passed.",
-        "Run the named case with onnxruntime and mend what it reports, or narrow the bounds in [dims].",
+        "Run the named batch size with onnxruntime and mend what it reports (often a Reshape with a fixed "
+        "batch), or narrow the bounds in [dims].",
     ),
     "behaviour/rows-interact-declared": Code(
         "info",

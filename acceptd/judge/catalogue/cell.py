@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from acceptd.judge.catalogue.code import Code, Table
+from acceptd.judge.catalogue.exporters import CHEAPER, DYNAMIC
 
 TABLE: Final[Table] = {
     "cell/copy-lost": Code(
@@ -103,31 +104,34 @@ TABLE: Final[Table] = {
         "reject",
         "team",
         "A job used more CPU time than the policy allows.",
-        "Make the model cheaper to load and run, or ask the operator for a higher limit.",
+        "Make the model cheaper to load and run (an endless Loop? a huge Tile or Range?), or ask the "
+        "operator for a higher limit.",
     ),
     "resources/load-ceiling": Code(
         "reject",
         "team",
         "Loading the model took longer than the contract's ceiling.",
-        "Make the model smaller or simpler, or agree on another ceiling with the acceptor.",
+        "Make the model smaller or simpler (folded constants, fewer nodes), or agree on another ceiling "
+        "with the acceptor.",
     ),
     "resources/memory-ceiling": Code(
         "reject",
         "team",
         "The model needed more memory than the contract's ceiling.",
-        "Make the model smaller, or agree on another ceiling with the acceptor.",
+        CHEAPER,
     ),
     "resources/memory-limit": Code(
         "reject",
         "team",
         "A job needed more memory than the policy allows.",
-        "Reduce what the model allocates, or ask the operator for a higher limit.",
+        f"Reduce what one run allocates (fixed sizes, large intermediate values; {DYNAMIC} leaves the batch "
+        "to the caller), or ask the operator for a higher limit.",
     ),
     "resources/other-limit": Code(
         "reject",
         "team",
         "A job reached a limit that has no finding of its own.",
-        "Look at the evidence; ask the operator.",
+        "Look at the evidence in the report for what was reached; ask the operator, who sees the job's record.",
     ),
     "resources/output-limit": Code(
         "reject",
@@ -139,25 +143,27 @@ TABLE: Final[Table] = {
         "reject",
         "team",
         "One inference took longer than the contract's ceiling.",
-        "Make the model cheaper, or agree on another ceiling with the acceptor.",
+        CHEAPER,
     ),
     "resources/size-ceiling": Code(
         "reject",
         "team",
         "The model with its external data is larger than the contract's ceiling.",
-        "Make the model smaller, or agree on another ceiling with the acceptor.",
+        "Make the model smaller (float16 or quantised weights, no unused initializers), or agree on another"
+        " ceiling with the acceptor.",
     ),
     "resources/stderr-limit": Code(
         "reject",
         "team",
         "A job wrote more diagnostics than the policy allows.",
-        "Remove what makes the runtime warn without end.",
+        "Remove what makes the runtime warn without end: `onnxruntime.InferenceSession` prints the same "
+        "warnings where you are.",
     ),
     "resources/thread-limit": Code(
         "reject",
         "team",
         "A job tried to start more threads than the policy allows.",
-        "Remove session options and operators that start threads.",
+        "Remove operators that start threads of their own; the profile sets the threads of a session.",
     ),
     "resources/wall-limit": Code(
         "reject",

@@ -37,7 +37,7 @@ TABLE: Final[Table] = {
         "info",
         "team",
         "The independent export is the same file as the model, so it shows nothing.",
-        "Export it by other means, or leave it out.",
+        "Export it by other means (another exporter or version), or leave it out: a copy shows nothing.",
     ),
     "export/independent-differs": Code(
         "warn",
@@ -149,7 +149,7 @@ TABLE: Final[Table] = {
         "hold",
         "team",
         "The policy allows certain licences only, and bundle.toml names none.",
-        "Give bundle.license as an SPDX expression.",
+        'Give it in [bundle] of bundle.toml as an SPDX expression: `license = "Apache-2.0"`.',
     ),
     "license/not-allowed": Code(
         "hold",

@@ -18,7 +18,8 @@ TABLE: Final[Table] = {
         "team",
         "A golden or smoke input has elements outside the range that bundle.toml declares: the loader would "
         "refuse it. The comparer measures all elements.",
-        "Declare the range that the model is meant for, or keep the golden inputs inside it.",
+        "Declare the range that the model is meant for (`range = [0.0, 1.0]` in [[models.inputs]]), or keep"
+        " the golden inputs inside it.",
     ),
     "vectors/labels-invalid": Code(
         "reject",
@@ -30,32 +31,35 @@ TABLE: Final[Table] = {
         "reject",
         "team",
         "bundle.toml names labels or slices that do not lie beside a golden set.",
-        "Put the file into the directory of each set, or correct models.vectors.",
+        "Put the file into the directory of each set, or correct [[models.vectors]] in bundle.toml.",
     ),
     "vectors/not-separable": Code(
         "reject",
         "team",
         "A golden file holds inputs and expected values, and the policy has them decoded by jobs apart.",
-        "Write inputs and expected values into files of their own.",
+        "Write inputs and expected values into files of their own: `input_0.pb` and `output_0.pb`, or "
+        "`inputs.npz` and `outputs.npz`.",
     ),
     "vectors/origin-not-accepted": Code(
         "hold",
         "team",
         "The expected values come from a source that the policy does not accept.",
-        "Make the expected values with an accepted source, or have a reviewer decide.",
+        "Make the expected values with a source that the policy accepts (`acceptd policy show` lists "
+        "vectors.origins), or have a reviewer decide.",
     ),
     "vectors/origin-undeclared": Code(
         "hold",
         "team",
         "A golden set does not say where its expected values come from, and the policy requires it.",
-        "Declare models.vectors.origin: the program that made the values, and its version.",
+        'Say in [[models.vectors]] which program made the values, and its version: `origin = "torch 2.13.0"`.',
     ),
     "vectors/regression-only": Code(
         "reject",
         "team",
         "All golden sets of a model were made by onnxruntime itself: they show that nothing changed, not that the "
         "model computes what its source does, and the policy requires that.",
-        "Add a golden set whose expected values come from the training framework or an independent oracle.",
+        "Add a golden set whose expected values come from the training framework or an independent oracle: "
+        "`acceptd bundle vectors DIR --from inputs.npz --oracle expected.npz`, or `--oracle reference`.",
     ),
     "quality/accuracy": Code(
         "reject",

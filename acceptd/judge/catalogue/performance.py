@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from acceptd.judge.catalogue.code import Code, Table
+from acceptd.judge.catalogue.exporters import CHEAPER, SETS
 from acceptd.judge.catalogue.reasons_files import Reasons
 
 _DETOUR: Final = "The numbers are right, and the latency, the copies and the memory are those of another plan."
@@ -15,7 +16,8 @@ TABLE: Final[Table] = {
         "team",
         "The first inference of a session took longer than the contract's ceiling, in two jobs, the second "
         "alone on a quiet machine.",
-        "Make the model's start cheaper, or agree on another ceiling with the acceptor.",
+        "Make the model's start cheaper (fewer nodes, folded constants, external data instead of one large "
+        "file), or agree on another ceiling with the acceptor.",
     ),
     "performance/impossible": Code(
         "hold",
@@ -27,14 +29,14 @@ TABLE: Final[Table] = {
         "reject",
         "team",
         "The median inference took more calibration kernels than agreed, in two jobs, beyond chance.",
-        "Make the model cheaper, or agree on another ceiling with the acceptor.",
+        CHEAPER,
     ),
     "performance/latency-ceiling": Code(
         "reject",
         "team",
         "A quantile of the warm inferences is above the contract's ceiling, in two jobs, beyond chance, the "
         "second alone on a quiet machine.",
-        "Make the model cheaper, or agree on another ceiling with the acceptor.",
+        CHEAPER,
     ),
     "performance/unclear": Code(
         "hold",
@@ -47,7 +49,7 @@ TABLE: Final[Table] = {
         "hold",
         "team",
         "The contract has a ceiling on time, and nothing was measured that it could be held against.",
-        "Add a golden set that runs; operator: raise performance.judged_seconds for a slow model.",
+        f"Add a golden set that runs ({SETS}); operator: raise performance.judged_seconds for a slow model.",
     ),
     "placement/cpu-fallback": Code(
         "info",

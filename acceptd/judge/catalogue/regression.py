@@ -11,8 +11,9 @@ TABLE: Final[Table] = {
         "hold",
         "team",
         "More rows than the policy allows have another top class than the current release gives them.",
-        "Look at the rows; if the change is meant, a reviewer approves it. A quantised model may need another "
-        "calibration, or operators left in float.",
+        "Look at the rows; if the change is meant, a reviewer approves it. A quantised model may need other"
+        " calibration data, `per_channel=True`, or operators left in float: `quantize_static(..., "
+        "nodes_to_exclude=[...])`.",
     ),
     "regression/differs": Code(
         "hold",
@@ -24,20 +25,23 @@ TABLE: Final[Table] = {
         "hold",
         "team",
         "Of the rows that the current release gives one label, more than the policy allows have another one now.",
-        "Evaluate the label by itself: overall agreement does not show it. Calibrate with rows of this label.",
+        "Evaluate the label by itself: overall agreement does not show it. Calibrate with rows of this "
+        "label (`quantize_static` with a reader that gives some), or leave the last layers in float "
+        "(`nodes_to_exclude=[...]`).",
     ),
     "regression/label-gone": Code(
         "hold",
         "team",
         "No row that the current release gives one label has it any more. Of a quantised model this rejects.",
-        "Check that labels and columns have one order, and evaluate the label by itself. Of a quantised model "
-        "quantise the last layers by channel, or leave them in float.",
+        "Check that labels and columns have one order, and evaluate the label by itself. Of a quantised "
+        "model quantise the last layers with `per_channel=True`, or leave them in float "
+        "(`nodes_to_exclude=[...]`).",
     ),
     "regression/larger": Code(
         "hold",
         "team",
         "The model is larger than the current release by more than the policy allows.",
-        "Remove what is not used, or have a reviewer approve it.",
+        "Remove what is not used (weights stored twice, debug outputs, metadata), or have a reviewer approve it.",
     ),
     "regression/less-accurate": Code(
         "warn",
@@ -61,7 +65,7 @@ TABLE: Final[Table] = {
         "hold",
         "team",
         "The current release answers inputs inside the declared domain that this model does not.",
-        "Look at the findings about probes; the model must answer what it declares.",
+        "Look at the findings about probes: the model must answer what bundle.toml declares, as the release does.",
     ),
     "regression/not-comparable": Code(
         "info",
@@ -74,8 +78,9 @@ TABLE: Final[Table] = {
         "team",
         "Operators or layers of the quantised model take more time than in the current release, or another "
         "provider, as onnxruntime's profiler told both jobs.",
-        "Leave the operators that are named in float, or quantise them in another format: a kernel for few bits "
-        "that is missing on this processor, and scales computed at each call, cost what int8 gains.",
+        "Leave the operators that are named in float (`quantize_static(..., nodes_to_exclude=[...])`), or "
+        "quantise them in another format: a kernel for few bits that is missing on this processor, and "
+        "scales computed at each call, cost what int8 gains.",
     ),
     "regression/release-failed": Code(
         "hold",
@@ -93,7 +98,8 @@ TABLE: Final[Table] = {
         "hold",
         "team",
         "An inference takes longer than the current release's by more than the policy allows.",
-        "Profile both; if the time is worth it, a reviewer approves it.",
+        "Profile both (`SessionOptions().enable_profiling = True`) and find the operator that costs more; "
+        "if the time is worth it, a reviewer approves it.",
     ),
     "regression/slower-unclear": Code(
         "warn",

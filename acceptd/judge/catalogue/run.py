@@ -5,19 +5,20 @@ from __future__ import annotations
 from typing import Final
 
 from acceptd.judge.catalogue.code import Code, Table
+from acceptd.judge.catalogue.exporters import DYNAMIC, SETS
 
 TABLE: Final[Table] = {
     "vectors/duplicate-name": Code(
         "reject",
         "team",
         "Two values of one golden set go by one name.",
-        "Give each value of a set its own name, or none.",
+        "Give each value of a set its own name (`TensorProto.name`), or none.",
     ),
     "vectors/empty-set": Code(
         "reject",
         "team",
         "A golden set has no input or no expected output.",
-        "Give each set at least one output_N.pb beside its inputs.",
+        f"Give each set at least one output_N.pb beside its inputs; {SETS} makes whole sets.",
     ),
     "vectors/gap": Code(
         "reject",
@@ -29,26 +30,29 @@ TABLE: Final[Table] = {
         "reject",
         "team",
         "A golden input has another shape than declared, or a size outside [dims]: the loader would refuse it.",
-        "Declare the bounds that the model is meant for, or keep the golden inputs inside them.",
+        "Declare the bounds that the model is meant for (`[dims.batch]` with `min` and `max`), or keep the "
+        "golden inputs inside them.",
     ),
     "vectors/insensitive": Code(
         "hold",
         "team",
         "The outputs are the same for all different inputs that were tried: a golden that tests nothing. One "
         "constant output beside others, or a model without a manifest, is info only.",
-        "Check that the weights were exported; add goldens with different expected values.",
+        "Check that the weights were exported, and add goldens whose inputs lead to other outputs.",
     ),
     "vectors/missing": Code(
         "reject",
         "team",
         "A model has no golden vectors, so nothing shows that it computes what it should.",
-        "Add at least one golden set with inputs and expected outputs, and name it in bundle.toml.",
+        f"Add at least one golden set with inputs and expected outputs, and name it in bundle.toml: {SETS} "
+        "does both; better are values of your framework (`--from inputs.npz --oracle expected.npz`).",
     ),
     "vectors/none": Code(
         "warn",
         "team",
         "A model has no golden vectors; only its structure and its ability to run were judged.",
-        "Add at least one golden set with inputs and expected outputs.",
+        f"Add at least one golden set with inputs and expected outputs: {SETS}, or values of your framework "
+        "(`--from inputs.npz --oracle expected.npz`).",
     ),
     "vectors/output-unchecked": Code(
         "hold",
@@ -61,19 +65,21 @@ TABLE: Final[Table] = {
         "reject",
         "team",
         "A golden-vector pattern in bundle.toml matches nothing.",
-        "Correct the pattern, or add the vectors.",
+        'Correct `sets` in [[models.vectors]] (`sets = ["test_data_set_*"]` matches directories beside '
+        "bundle.toml), or add the vectors.",
     ),
     "vectors/self-made": Code(
         "info",
         "team",
         "The expected values come from onnxruntime itself, so the goldens show regression, not parity.",
-        "Make the expected values with the training framework or an independent oracle.",
+        "Make the expected values with the training framework or an independent oracle: `acceptd bundle "
+        "vectors DIR --from inputs.npz --oracle expected.npz`, or `--oracle reference`.",
     ),
     "vectors/smoke-only": Code(
         "warn",
         "team",
         "A golden set has inputs but no expected output: it compares nothing and counts as no golden.",
-        "Add output_N.pb files if the set is meant as a golden.",
+        "Add output_N.pb files if the set is meant as a golden; without them only that the model runs is shown.",
     ),
     "vectors/tolerance-invalid": Code(
         "warn",
@@ -85,19 +91,23 @@ TABLE: Final[Table] = {
         "warn",
         "team",
         "A golden value has another kind or dtype than the manifest declares for its place.",
-        "Write the golden with the declared dtype, or correct the manifest.",
+        "Write the golden with the declared type (`array.astype(numpy.float32)`), or correct `dtype` in "
+        "bundle.toml.",
     ),
     "vectors/undecodable": Code(
         "reject",
         "team",
         "A golden file cannot be decoded as the value that its name and the model's declared type call for.",
-        "Write one TensorProto, SequenceProto, OptionalProto or map per file, or an .npz without pickled objects.",
+        "Write one TensorProto, SequenceProto, OptionalProto or map per file "
+        "(`onnx.numpy_helper.from_array(array, name).SerializeToString()`), or an .npz without pickled "
+        "objects.",
     ),
     "vectors/unpaired": Code(
         "reject",
         "team",
         "The expected values of a golden set cannot be assigned to the model's outputs.",
-        "Give every expected value the name of an output, or one file per output in the model's order.",
+        "Give every expected value the name of an output (`onnx.numpy_helper.from_array(array, "
+        '"probabilities")`), or one file per output in the model\'s order.',
     ),
     "load/digest-mismatch": Code(
         "reject",
@@ -109,19 +119,20 @@ TABLE: Final[Table] = {
         "reject",
         "team",
         "The model file is empty.",
-        "Submit the whole file.",
+        "Submit the whole file; the one in the bundle has no byte.",
     ),
     "load/failed": Code(
         "reject",
         "team",
         "onnxruntime cannot create a session from the model.",
-        "Load the model with onnxruntime.InferenceSession and mend what it reports.",
+        'Try it where you are: `onnxruntime.InferenceSession("model.onnx", '
+        'providers=["CPUExecutionProvider"])`, and mend what it reports.',
     ),
     "load/invalid-model": Code(
         "reject",
         "team",
         "onnxruntime refuses the model as invalid: graph, types or external data.",
-        "Run onnx.checker and mend what it reports.",
+        'Run `onnx.checker.check_model("model.onnx", full_check=True)`, mend what it reports, and export again.',
     ),
     "load/locale-missing": Code(
         "hold",
@@ -135,7 +146,7 @@ TABLE: Final[Table] = {
         "reject",
         "team",
         "onnxruntime refused a session option of the profile.",
-        "Correct the profile's session_entries.",
+        "Operator: correct the profile's session_entries, or the custom_operators that it names.",
     ),
     "load/order-invalid": Code(
         "reject",
@@ -147,14 +158,15 @@ TABLE: Final[Table] = {
         "reject",
         "team",
         "The profile asks for threads or session entries beyond what a run may have.",
-        "Correct the profile: 1 to 256 threads, no entry that profiles, loads a library or changes the parser.",
+        "Operator: correct the profile: 1 to 256 threads, no entry that profiles, loads a library or "
+        "changes the parser.",
     ),
     "load/provider-unavailable": Code(
         "hold",
         "team",
         "The profile's execution provider is not in this onnxruntime build or cannot start here, and no fallback "
         "is allowed.",
-        "Use a profile whose runtime has the provider, or allow the fallback in the profile.",
+        "Operator: use a profile whose runtime has the provider, or allow the fallback in the profile.",
     ),
     "load/size-mismatch": Code(
         "reject",
@@ -167,14 +179,16 @@ TABLE: Final[Table] = {
         "team",
         "This onnxruntime build has no implementation of an operator (or of its version or type) that the "
         "model uses.",
-        "Export with an operator, version or type that the profile's onnxruntime implements.",
+        "Export with an operator, version or type that the profile's onnxruntime implements: "
+        "`torch.onnx.export(..., opset_version=17)`; custom operators come from the operator's profile.",
     ),
     "run/crash": Code(
         "reject",
         "team",
         "The model killed the process that loads and runs it.",
-        "Run the model under a debugger; integer division by zero, deep recursion and broken trees are the "
-        "common causes.",
+        "Run the model where a crash harms nobody; integer division by zero, deep recursion and broken "
+        "trees are the common causes. `acceptd policy explain structure/division-trap` says more of the "
+        "first.",
     ),
     "run/failed": Code(
         "reject",
@@ -192,20 +206,22 @@ TABLE: Final[Table] = {
         "reject",
         "team",
         "An output of a run has another kind or dtype than declared.",
-        "Correct the declared dtype, or export again.",
+        "Correct `dtype` of the output in bundle.toml, or export with the declared type.",
     ),
     "run/output-shape": Code(
         "reject",
         "team",
         "An output of a run has another shape than declared, or one name stood for two sizes in one run.",
-        "Correct the declared shape or its bounds in [dims].",
+        "Correct `shape` or the bounds in [dims] of bundle.toml; a size that was fixed at export needs a "
+        f"dynamic axis: {DYNAMIC}.",
     ),
     "run/overridden-initializer": Code(
         "hold",
         "team",
         "A golden set feeds a value over a weight of the model (an initializer that is also a graph input), "
         "so it does not test the model's own weight.",
-        "Remove the value from the set, or export the initializer without the graph input.",
+        "Remove the value from the set, or export with `torch.onnx.export(..., "
+        "keep_initializers_as_inputs=False)`.",
     ),
     "run/unexpected-case": Code(
         "reject",
@@ -224,7 +240,8 @@ TABLE: Final[Table] = {
         "reject",
         "team",
         "A golden set gives no value for a required input.",
-        "Add the missing input file to the set.",
+        "Add the missing input file to the set: `input_N.pb`, in the order of the model's inputs or named "
+        "as they are.",
     ),
     "run/unknown-input": Code(
         "reject",

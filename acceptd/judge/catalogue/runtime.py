@@ -65,13 +65,15 @@ TABLE: Final[Table] = {
         "reject",
         "team",
         "The model holds a model that an execution provider compiled (EPContext): machine code of one device.",
-        "Submit the model that it was compiled from; production makes its own compiled form.",
+        "Submit the model that it was compiled from, as the exporter wrote it; production makes its own "
+        "compiled form.",
     ),
     "target/optimised-artifact": Code(
         "hold",
         "team",
         "The model is the result of onnxruntime's optimiser for one kind of processor, not a source model.",
-        "Submit the exported model; the loader's optimised_cache= makes and keeps the optimised form.",
+        "Submit the exported model, not one that `optimized_model_filepath` wrote; the loader's "
+        "optimised_cache= makes and keeps the optimised form.",
     ),
     "target/operator-unavailable": Code(
         "reject",

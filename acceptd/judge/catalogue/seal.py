@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from acceptd.judge.catalogue.code import Code, Table
+from acceptd.judge.catalogue.exporters import PACK
 
 TABLE: Final[Table] = {
     "seal/bundle-too-large": Code(
@@ -60,13 +61,13 @@ TABLE: Final[Table] = {
         "reject",
         "team",
         "Two names in one directory differ only by case, or one path is both a file and a directory.",
-        "Rename one of them.",
+        "Rename one of them: names may not differ by case alone.",
     ),
     "seal/name-control": Code(
         "reject",
         "team",
         "A file name holds control, bidirectional or invisible characters.",
-        "Rename the file without them.",
+        "Rename the file without control, bidirectional or invisible characters; `ls -b` shows them.",
     ),
     "seal/name-encoding": Code(
         "reject",
@@ -85,7 +86,7 @@ TABLE: Final[Table] = {
         "team",
         "A file name is reserved on some platforms (CON, NUL, COM1, ...), or begins with a space, or ends in "
         "a space or a dot.",
-        "Rename the file.",
+        "Rename the file: no CON, PRN, AUX, NUL, COM1, LPT1 and the like, no space or dot at the end.",
     ),
     "seal/name-too-long": Code(
         "reject",
@@ -122,7 +123,7 @@ TABLE: Final[Table] = {
         "reject",
         "team",
         "A path is absolute, empty, or leaves the bundle by . or .. parts.",
-        "Use relative paths inside the bundle.",
+        "Use relative paths inside the bundle, without `.` and `..`.",
     ),
     "seal/sparse-file": Code(
         "reject",
@@ -140,7 +141,7 @@ TABLE: Final[Table] = {
         "reject",
         "team",
         "Directories are nested deeper than limits.path_depth.",
-        "Flatten the bundle.",
+        "Flatten the bundle: fewer directories inside each other.",
     ),
     "seal/too-many-files": Code(
         "reject",
@@ -171,13 +172,13 @@ TABLE: Final[Table] = {
         "reject",
         "team",
         "The archive holds one path twice.",
-        "Build the archive afresh.",
+        f"Build the archive afresh: {PACK}.",
     ),
     "archive/empty": Code(
         "reject",
         "team",
         "The archive holds no regular file.",
-        "Pack the bundle's files.",
+        f"Pack the bundle's files: {PACK}.",
     ),
     "archive/encrypted": Code(
         "reject",
@@ -195,13 +196,13 @@ TABLE: Final[Table] = {
         "reject",
         "team",
         "The file is no archive of the kind that its name says, or its structure cannot be read.",
-        "Pack it again as .zip, .tar or .tar.gz.",
+        f"Pack it again as .zip, .tar or .tar.gz: {PACK}.",
     ),
     "archive/method": Code(
         "reject",
         "team",
         "A member uses a compression method other than stored or deflate.",
-        "Pack with the default method.",
+        f"Pack with the default method (deflate or store): {PACK}.",
     ),
     "archive/path-escape": Code(
         "reject",
@@ -220,13 +221,13 @@ TABLE: Final[Table] = {
         "reject",
         "team",
         "An archive member has another size than it says.",
-        "Build the archive afresh.",
+        f"Build the archive afresh: {PACK}.",
     ),
     "archive/size-mismatch": Code(
         "reject",
         "team",
         "A member's bytes, checksum or headers disagree with what the archive states about it.",
-        "Pack the archive again; it is damaged or forged.",
+        f"Pack the archive again: it is damaged or forged; {PACK}.",
     ),
     "archive/special": Code(
         "reject",
@@ -251,7 +252,7 @@ TABLE: Final[Table] = {
         "reject",
         "team",
         "Bytes stand before, between or after the archive's members that belong to none.",
-        "Pack the archive again without anything around it.",
+        f"Pack the archive again without anything around it: {PACK}.",
     ),
     "archive/truncated": Code(
         "reject",

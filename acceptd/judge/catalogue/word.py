@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from acceptd.judge.catalogue.code import Code, Table
+from acceptd.judge.catalogue.exporters import LOCK
 
 TABLE: Final[Table] = {
     "manifest/datetime": Code(
@@ -17,50 +18,53 @@ TABLE: Final[Table] = {
         "reject",
         "team",
         "bundle.toml names a model file that is not in the bundle.",
-        "Add the file, or correct models.file.",
+        "Add the file, or correct `file` in [[models]]; it is a path inside the bundle.",
     ),
     "manifest/inferred": Code(
         "hold",
         "team",
         "The bundle has no bundle.toml; its interface was inferred from the model, so nothing in it was "
         "promised by a person.",
-        "Add a bundle.toml, or have a reviewer approve what was inferred.",
+        "Add a bundle.toml (`acceptd bundle init DIR --id TEAM/NAME` proposes one), or have a reviewer "
+        "approve what was inferred.",
     ),
     "manifest/invalid": Code(
         "reject",
         "team",
         "bundle.toml is not of the documented form.",
-        "Correct the named key; docs/bundle.md explains every key.",
+        "Correct the key that is named; `acceptd schema show bundle` gives editors the form, docs/bundle.md"
+        " explains every key.",
     ),
     "manifest/invalid-range": Code(
         "reject",
         "team",
         "A declared range has its ends the wrong way round, or an end that is no finite number.",
-        "Give range as [lowest, highest].",
+        "Give `range = [lowest, highest]` with two finite numbers.",
     ),
     "manifest/labels-width": Code(
         "reject",
         "team",
         "The number of labels differs from the declared width of the output.",
-        "List one label for each class, in class order.",
+        "Give `labels` of the output one name for each column, in the order of the columns.",
     ),
     "manifest/lock-mismatch": Code(
         "reject",
         "team",
         "A file has another size or SHA-256 than the [files] lock says.",
-        "Write the lock again after the last change to the files.",
+        f"Write the lock again after the last change to the files: {LOCK}.",
     ),
     "manifest/lock-missing-file": Code(
         "reject",
         "team",
         "The [files] lock names a file that is not in the bundle.",
-        "Add the file, or write the lock again.",
+        f"Add the file, or write the lock again: {LOCK}.",
     ),
     "manifest/missing": Code(
         "reject",
         "team",
         "The bundle has no bundle.toml, and the policy does not judge a bundle by an inferred one.",
-        "Add a bundle.toml at the top of the bundle; docs/bundle.md has one to begin with.",
+        "Let acceptd propose one from the model: `acceptd bundle init DIR --id TEAM/NAME`; docs/bundle.md "
+        "explains every key.",
     ),
     "manifest/no-model": Code(
         "reject",
@@ -72,13 +76,13 @@ TABLE: Final[Table] = {
         "reject",
         "team",
         "The bundle holds a file that the [files] lock does not name.",
-        "Remove the file, or write the lock again.",
+        f"Remove the file, or write the lock again: {LOCK}.",
     ),
     "manifest/not-toml": Code(
         "reject",
         "team",
         "bundle.toml is not valid TOML 1.0.",
-        "Mend the line that the message names.",
+        "Mend the line that the message names: texts stand in quotes, tables in [brackets].",
     ),
     "manifest/not-utf8": Code(
         "reject",
@@ -90,13 +94,13 @@ TABLE: Final[Table] = {
         "reject",
         "team",
         "A number in bundle.toml does not fit 64 bits.",
-        "Correct the number.",
+        "Give a whole number that fits 64 bits.",
     ),
     "manifest/reserved-version": Code(
         "reject",
         "team",
         "The version 0+inferred is reserved for manifests that acceptd itself inferred.",
-        "Give the bundle a version of your own.",
+        "Give `version` in [bundle] a version of your own, for example 1.0.0.",
     ),
     "manifest/team-mismatch": Code(
         "reject",
@@ -108,13 +112,13 @@ TABLE: Final[Table] = {
         "reject",
         "team",
         "A key or a string in bundle.toml is longer than 4,096 characters.",
-        "Shorten it.",
+        "Shorten it to 4,096 characters; long texts belong into a file of the bundle.",
     ),
     "manifest/too-deep": Code(
         "reject",
         "team",
         "bundle.toml nests keys or brackets deeper than any manifest needs.",
-        "Keep to the documented tables.",
+        "Keep to the documented tables; docs/bundle.md shows a whole bundle.toml.",
     ),
     "manifest/too-large": Code(
         "reject",
@@ -127,7 +131,7 @@ TABLE: Final[Table] = {
         "team",
         "A file of the bundle is no model, no golden vector, no external data of a model, and no [files] lock "
         "names it: it rides along. Its content was looked at for payloads.",
-        "Remove it, or write a [files] lock that names every file.",
+        f"Remove it, or write a [files] lock that names every file: {LOCK}.",
     ),
     "manifest/undeclared-model": Code(
         "hold",
