@@ -7,9 +7,12 @@ import os
 import signal
 import sys
 
+from acceptd import first_word
+
 
 def _interrupted(_number: int, _frame: object) -> None:
     """End at once: nothing has begun yet, and an exception would come out of the middle of some import."""
+    first_word.unsay()
     os.write(2, b"acceptd: interrupted\n")
     os._exit(130)
 
@@ -27,12 +30,16 @@ def run() -> None:
         signal.signal(signal.SIGHUP, _early)
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # a shell's background job keeps that
         signal.signal(signal.SIGINT, _interrupted)
+    first_word.say(sys.argv[1:])
     # Nothing outside acceptd hooks into its validation; and the search for such hooks costs 50 ms.
     os.environ["PYDANTIC_DISABLE_PLUGINS"] = "__all__"
     gc.disable()  # until the command is assembled: what an import makes stays, and to search it costs 0.1 s
     from acceptd.cli.main import main
 
-    main()
+    try:
+        main()
+    finally:
+        first_word.unsay()
 
 
 if __name__ == "__main__":

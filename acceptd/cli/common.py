@@ -13,6 +13,7 @@ from typing import IO, Annotated, Any, Final, cast
 import typer
 from rich.console import Console
 
+from acceptd import first_word
 from acceptd.config import default_state
 from acceptd.errors import UsageError
 
@@ -38,6 +39,7 @@ JsonOption = Annotated[
 def console() -> Console:
     """Return the console for results (standard output). A ``[`` or ``:name:`` in a model's name is only text."""
     # A pipe has no width to fold lines at; a person's terminal has.
+    first_word.unsay()
     width = None if sys.stdout.isatty() or os.environ.get("COLUMNS") else 240
     file = None if sys.stdout.isatty() else cast("IO[str]", _Unpadded())
     return Console(file=file, highlight=False, markup=False, emoji=False, width=width)
@@ -56,6 +58,7 @@ class _Unpadded:
 
 def progress_console() -> Console:
     """Return the console for progress and errors (standard error), so that standard output can be piped."""
+    first_word.unsay()
     return Console(stderr=True, highlight=False, markup=False, emoji=False)
 
 
@@ -79,6 +82,7 @@ def one_line(text: str) -> str:
 
 def fail(message: str, remedy: str = "", *, code: int = EXIT_USAGE) -> int:
     """Print the error line, and the one JSON object where ``--json`` was asked for; return ``code``."""
+    first_word.unsay()
     line = f"acceptd: {one_line(message)}"
     if remedy:
         line += f"\n  → {one_line(remedy)}"
