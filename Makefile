@@ -11,7 +11,7 @@ IN_ORDER := --no-loadscope-reorder
 TESTS_FAST := tests/unit tests/property
 TESTS_REST := tests/crash tests/acceptance tests/cell tests/hostile
 
-.PHONY: setup demo test test-fast test-user soak-cell soak-ledger soak-release soak-readers kill-proof strace-proof kill-exports bench-ledger backend-cell fuzz oms wheel test-wheel profiles profiles-test profiles-openvino console test-web lint format bench bench-heldout bench-large corpus corpus-mutants backend-suite docs docs-site docs-run clean help
+.PHONY: setup demo test test-fast test-user soak-cell soak-ledger soak-release soak-readers kill-proof strace-proof kill-exports bench-ledger backend-cell fuzz oms wheel test-wheel profiles profiles-test profiles-openvino console test-web lint format bench bench-heldout bench-large corpus corpus-mutants backend-suite docs pictures docs-site docs-run clean help
 
 help:  ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -e 's/:.*## /\t/' | expand -t 16
@@ -158,6 +158,9 @@ docs-run: setup  ## every command of tutorials and how-tos: exit codes and outpu
 	.venvs/howto/bin/python -m pip install -qq --disable-pip-version-check -r docs/howto/requirements.txt
 	$(PY) -m tools.run_docs docs/tutorials/*.md
 	$(PY) -m tools.run_docs --python .venvs/howto/bin/python docs/howto/*.md
+
+pictures: setup  ## sample reports through a daemon, each as pictures of three widths, two schemes and paper, below .cache (needs Chromium and poppler-utils)
+	$(PY) -m tools.pictures $(if $(AGAIN),--again) $(if $(README),--readme)
 
 clean:  ## caches and results, not the state
 	rm -rf site .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist *.egg-info

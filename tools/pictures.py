@@ -1,7 +1,7 @@
 """Sample reports out of a running daemon and local checks, and pictures of each: three widths, two schemes, paper.
 
 Run by ``make pictures``; everything goes below ``.cache/pictures``. ``--readme`` also writes the one picture that
-the README shows. Needs Chromium, and pdftoppm for the paper (Debian: chromium, poppler-utils).
+the README shows. Needs Chromium, and pdftoppm for the paper (Debian: chromium, poppler-utils; pngquant makes the one picture smaller).
 """
 
 from __future__ import annotations
@@ -160,8 +160,10 @@ def main() -> int:
             print(f"{page.stem}: pictures in {folder}")
         if given.readme:
             README.parent.mkdir(parents=True, exist_ok=True)
-            browser.open(place / "html" / "accepted.html", width=880)
-            README.write_bytes(browser.picture(clip=(880, 1100)))
+            browser.open(place / "html" / "rejected-parity.html", width=880)
+            README.write_bytes(browser.picture(clip=(880, 905)))
+            if smaller := shutil.which("pngquant"):
+                subprocess.run([smaller, "--force", "--output", str(README), "64", str(README)], check=True)
             print(f"{README}: {README.stat().st_size} bytes")
     return 0
 
