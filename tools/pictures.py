@@ -1,7 +1,8 @@
 """Sample reports out of a running daemon and local checks, and pictures of each: three widths, two schemes, paper.
 
 Run by ``make pictures``; everything goes below ``.cache/pictures``. ``--readme`` also writes the one picture that
-the README shows. Needs Chromium, and pdftoppm for the paper (Debian: chromium, poppler-utils; pngquant makes the one picture smaller).
+the README shows, smaller where pngquant is there. Needs Chromium, and pdftoppm for the paper (Debian: chromium,
+poppler-utils).
 """
 
 from __future__ import annotations
