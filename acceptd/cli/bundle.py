@@ -99,7 +99,7 @@ def _compare(rules: Rules, root: Path, shown: Path, *, as_json: bool) -> int:
         typer.echo(json.dumps({"bundle_digest": digest, "differences": told}, sort_keys=True))
     elif found:
         for one in found:
-            console().print(f"{line(one.where)}: {one.message}", soft_wrap=True)
+            console().print(f"{line(one.where)}: {line(one.message)}", soft_wrap=True)
         console().print(
             f"{len(found)} differ; `acceptd bundle lock {line(shlex.quote(str(shown)))}` locks them as they are",
             soft_wrap=True,

@@ -129,7 +129,7 @@ def _one(
     else:
         from acceptd.report.terminal import print_verdict
 
-        print_verdict(console(), report, every_finding=every)
+        print_verdict(console(), report, every_finding=every, ticket=True)
     return EXIT_BY_VERDICT[report["verdict"]]
 
 

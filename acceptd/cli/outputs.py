@@ -168,7 +168,7 @@ CHANNELS: Final = (
     Channel(
         "terminal: a verdict",
         "lines",
-        lambda report: _screen(lambda out: terminal.print_verdict(out, report, every_finding=True)),
+        lambda report: _screen(lambda out: terminal.print_verdict(out, report, every_finding=True, ticket=True)),
         ("acceptd.report.terminal", "acceptd.cli.check", "acceptd.cli.report", "acceptd.cli.submit"),
     ),
     Channel(

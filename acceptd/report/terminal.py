@@ -22,6 +22,7 @@ from acceptd.report.profiles import profile_lines
 from acceptd.report.regression import terminal_lines as regression_lines
 from acceptd.report.runtime import runtime_rows
 from acceptd.report.speed import speed_rows
+from acceptd.report.ticket import ticket_rows
 
 STYLES: Final = {
     "accepted": "bold green",
@@ -34,10 +35,17 @@ _PLAIN_MARKS: Final = {"accepted": "+", "rejected": "x", "held": "=", "inconclus
 _SEVERITY_STYLES: Final = {"reject": "red", "hold": "yellow", "warn": "yellow", "info": "dim"}
 _SHOWN: Final = 6
 _PLACES: Final = 3
+_IN_TICKET: Final = ("bundle", "policy", "submission")
+"""Rows that a ticket has too, or that say nothing of a check, which is on no record."""
 
 
-def print_verdict(console: Console, report: Mapping[str, Any], *, every_finding: bool = False) -> None:
-    """Print ``report`` (see :mod:`acceptd.report.document`): at most six codes of findings, or all of them."""
+def print_verdict(
+    console: Console, report: Mapping[str, Any], *, every_finding: bool = False, ticket: bool = False
+) -> None:
+    """Print ``report`` (see :mod:`acceptd.report.document`): at most six codes of findings, or all of them.
+
+    ``ticket``: the last lines are what one would paste elsewhere, in the place of the rows that say the same.
+    """
     unicode = console.encoding.lower().startswith("utf")
     verdict = str(report["verdict"])
     style = STYLES.get(verdict, "bold")
@@ -57,7 +65,14 @@ def print_verdict(console: Console, report: Mapping[str, Any], *, every_finding:
                 console.print()
             console.print(Padding(_text(told, unicode, limit=2000), (0, 0, 0, 2), expand=False), highlight=False)
     console.print()
-    console.print(Padding(_facts(report, unicode, every_finding), (0, 0, 0, 2), expand=False), highlight=False)
+    facts = _facts(report, unicode, every_finding, without=_IN_TICKET if ticket else ())
+    console.print(Padding(facts, (0, 0, 0, 2), expand=False), highlight=False)
+    if ticket:
+        last = _grid()
+        for row, text in ticket_rows(report):
+            last.add_row(row, _text(text if unicode else text.replace("→", "->"), unicode))
+        console.print()
+        console.print(Padding(last, (0, 0, 0, 2), expand=False), highlight=False)
 
 
 def one_line(report: Mapping[str, Any]) -> str:
@@ -139,10 +154,15 @@ def _print_difference(console: Console, report: Mapping[str, Any], unicode: bool
         console.print(Padding(table, (0, 0, 0, 4), expand=False), highlight=False)
 
 
-def _facts(report: Mapping[str, Any], unicode: bool, every: bool) -> Table:
+def _grid() -> Table:
     table = Table.grid(padding=(0, 2))
-    table.add_column(style="dim", no_wrap=True)
+    table.add_column(style="dim", no_wrap=True, min_width=10)
     table.add_column(overflow="fold", ratio=1)
+    return table
+
+
+def _facts(report: Mapping[str, Any], unicode: bool, every: bool, without: Sequence[str] = ()) -> Table:
+    table = _grid()
     policy = f"{report.get('policy', '')} {str(report['policy_digest'])[:16]}".strip()
     rows: list[tuple[str, Any]] = [("bundle", report.get("bundle_digest")), ("policy", policy)]
     walls = report.get("walls") or {}
@@ -177,6 +197,6 @@ def _facts(report: Mapping[str, Any], unicode: bool, every: bool) -> Table:
     if declared:  # what follows is acceptd's own word
         table.add_row("", "")
     for name, value in rows:
-        if value:
+        if value and name not in without:
             table.add_row(name, _text(value, unicode))
     return table
