@@ -7,7 +7,6 @@ import queue
 import secrets
 import shutil
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from acceptd.acceptance import ANY_TEAM, BUNDLE, Acceptance, Drop, Kind, Outcome
+from acceptd.cell.place import temporary_place
 from acceptd.errors import AcceptdError, InternalError, UsageError
 from acceptd.evidence import Prior
 from acceptd.intake import files
@@ -57,8 +57,7 @@ def bench(rules: Rules, *, cores: int, suite: bool, workers: int = 0) -> Iterato
     widest = max(cores, share.cores)
     memory = max(widest * share.memory, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     admission = Admission(Share(widest, memory), limit=sys.maxsize)
-    with tempfile.TemporaryDirectory(prefix="acceptd-check-") as name:
-        home = Path(name)
+    with temporary_place("acceptd-check-") as home:
         sealed, temporary = home / "sealed", home / "tmp"
         sealed.mkdir(mode=0o755)
         temporary.mkdir(mode=0o700)

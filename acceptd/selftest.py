@@ -11,6 +11,7 @@ from typing import Final
 from acceptd import local
 from acceptd.cell import escape
 from acceptd.cell.client import Cell
+from acceptd.cell.place import temporary_place
 from acceptd.policy import load
 from acceptd.policy.policy import Policy
 from acceptd.policy.profile import Profile
@@ -46,8 +47,8 @@ def attack() -> Iterator[Row]:
 
 
 def _escapes() -> Iterator[Row]:
-    with tempfile.TemporaryDirectory(prefix="acceptd-selftest-") as name:
-        sealed = Path(name) / "sealed"
+    with temporary_place("acceptd-selftest-") as home:
+        sealed = home / "sealed"
         sealed.mkdir()
         escape.lay_out(sealed)
         with Cell(sealed, spare=True, testing=True) as cell:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import os
 import platform
 import shutil
-import tempfile
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Final
 
 from acceptd.cell import launcher, runtime, syscalls
 from acceptd.cell.check import Check, State
 from acceptd.cell.client import Cell
 from acceptd.cell.limits import job_limits
+from acceptd.cell.place import temporary_place
 from acceptd.errors import AcceptdError
 from acceptd.evidence import JobRecord
 from acceptd.policy.policy import LimitsTable
@@ -57,7 +56,7 @@ MEANING: Final[dict[str, tuple[str, str]]] = {
     ),
     "separate_uid": (
         "a job that escaped every other wall would still not be the daemon's user",
-        "start the daemon as root (it drops jobs to the user acceptd-cell), for example by its systemd unit",
+        "start the daemon by its systemd unit, which gives it CAP_SETUID, CAP_SETGID and CAP_KILL, or as root",
     ),
 }
 
@@ -83,8 +82,8 @@ def examine(profiles: Sequence[Profile] = ()) -> list[Check]:
 
     Never raises for a wall or a runtime that is missing.
     """
-    with tempfile.TemporaryDirectory(prefix="acceptd-doctor-") as name:
-        sealed = Path(name) / "sealed"
+    with temporary_place("acceptd-doctor-") as home:
+        sealed = home / "sealed"
         sealed.mkdir(mode=0o755)
         try:
             with Cell(sealed, testing=True) as cell:

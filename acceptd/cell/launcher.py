@@ -1,7 +1,8 @@
-"""Starts the outer wall (bubblewrap) with the warm parent inside, as root or as an ordinary user.
+"""Starts the outer wall (bubblewrap) with the warm parent inside, as root or as another user.
 
-As root the parent drops to an unprivileged uid of the cell's own before it imports anything
-(wall ``separate_uid``); as a user everything keeps the user's kernel uid, and that wall is reported
+Wall ``separate_uid``: as root the parent drops to an unprivileged uid of the cell's own before it imports
+anything; a daemon that is not root, but may change uids (:mod:`acceptd.powers`), starts bubblewrap itself
+under the cell's uid. As an ordinary user everything keeps the user's kernel uid, and that wall is reported
 ``unavailable``. See ``docs/threat-model.md``.
 """
 
@@ -18,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
+from acceptd import powers
 from acceptd.bytecode import compiled
 from acceptd.cell import cgroup
 from acceptd.errors import CellUnavailableError, InternalError
@@ -62,8 +64,8 @@ class Parent:
 
 
 def cell_ids() -> tuple[int, int]:
-    """Return (uid, gid) that jobs run as: the cell's own under root, else the caller's."""
-    if os.getuid() != 0:
+    """Return (uid, gid) that jobs run as: the cell's own where we may change uids, else the caller's."""
+    if not powers.drops():
         return os.getuid(), os.getgid()
     try:
         entry = pwd.getpwnam(CELL_USER)
@@ -75,11 +77,11 @@ def cell_ids() -> tuple[int, int]:
 def outer_walls() -> tuple[dict[str, str], dict[str, str]]:
     """Return (states, notes) of the walls that only the trusted side can see."""
     states, notes = {}, {}
-    if os.getuid() == 0:
+    if powers.drops():
         states["separate_uid"] = "enforced"
     else:
         states["separate_uid"] = "unavailable"
-        notes["separate_uid"] = "started by an ordinary user: jobs keep the user's kernel uid"
+        notes["separate_uid"] = "started by an ordinary user without CAP_SETUID: jobs keep the user's kernel uid"
     area, why = cgroup.area()
     states["memory_cgroup"] = "unavailable" if area is None else "enforced"
     if area is None:
@@ -214,10 +216,9 @@ def start(
     import sandbox
 
     uid, gid = cell_ids()
-    if os.getuid() == 0:
+    if powers.drops():
         # The cell's uid walks through the sealed area but cannot list it; nobody else gets in.
-        os.chown(sealed, -1, gid)
-        sealed.chmod(0o710)
+        _share(sealed, gid)
     package = Path(sandbox.__file__).parent
     interpreter = interpreter or examine()
     if interpreter.own:
@@ -247,6 +248,8 @@ def start(
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
+            # Root drops inside: bubblewrap as root builds the same root without a user namespace around it.
+            **({} if os.getuid() == 0 else powers.as_user(uid, gid)),
         )
     begun(process)
     ours.settimeout(STARTUP_SECONDS)
@@ -279,6 +282,17 @@ def start(
             error if isinstance(error, InternalError) else InternalError(f"the parent's hello: {error!r}")
         ) from None
     return Parent(process, ours, told, anonymous, resident)
+
+
+def _share(sealed: Path, gid: int) -> None:
+    try:
+        os.chown(sealed, -1, gid)
+        sealed.chmod(0o710)
+    except PermissionError as error:
+        raise CellUnavailableError(
+            f"{sealed} cannot be given to the cell's group {gid}: {error.strerror}",
+            remedy=f"SupplementaryGroups={CELL_USER} in the unit, and a state that the daemon's user owns",
+        ) from error
 
 
 def _last_line(complaint: bytes) -> str:

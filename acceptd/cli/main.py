@@ -10,7 +10,7 @@ import sys
 
 import typer
 
-from acceptd import __version__
+from acceptd import __version__, powers
 from acceptd.cli import common
 from acceptd.cli.outline import HELP
 from acceptd.errors import AcceptdError, LoaderError, UserError
@@ -110,6 +110,7 @@ def _wanted() -> str:
 def main() -> None:
     """Run the command line; every deliberate error is one line and a documented exit code."""
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+    powers.keep_to_oneself()
     try:
         wanted = _wanted()
         if wanted in _NAMES:

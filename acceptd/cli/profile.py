@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -12,6 +11,7 @@ import typer
 from rich.table import Table
 
 from acceptd.cell.client import Cell
+from acceptd.cell.place import temporary_place
 from acceptd.cli.common import (
     EXIT_USAGE,
     JsonOption,
@@ -118,10 +118,10 @@ def _load(path: Path) -> Profile:
 
 def _measured(profiles: Sequence[Profile]) -> list[Measured]:
     with (
-        tempfile.TemporaryDirectory(prefix="acceptd-profile-") as name,
+        temporary_place("acceptd-profile-") as home,
         progress_console().status("starting each runtime in the cell"),
     ):
-        sealed = Path(name) / "sealed"
+        sealed = home / "sealed"
         sealed.mkdir(mode=0o755)
         with Cell(sealed) as cell:
             return list(measure(cell, profiles))

@@ -16,6 +16,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 import acceptd
+from acceptd import powers
 from acceptd.bytecode import compiled
 from acceptd.compare import protocol
 from acceptd.compare.task import CompareTask
@@ -38,7 +39,7 @@ class Comparer:
     """
 
     def __init__(self, *, uid: int | None = None, gid: int | None = None, interpreter: str | None = None) -> None:
-        if uid is None and os.geteuid() == 0:
+        if uid is None and powers.drops():
             uid = NOBODY
         self._uid = uid
         self._gid = gid if gid is not None else uid
@@ -181,6 +182,8 @@ class Comparer:
                     env=environment,
                     pass_fds=(theirs.fileno(),),
                     start_new_session=True,
+                    # Root's drops by itself, once it has read its own code.
+                    **({} if os.getuid() == 0 or self._uid is None else powers.as_user(self._uid, self._gid or 0)),
                 )
             except OSError as error:
                 ours.close()

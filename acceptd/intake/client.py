@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 import acceptd
+from acceptd import powers
 from acceptd.errors import GivenUpError, InternalError, SealError, StateError
 from acceptd.intake import files
 from acceptd.intake.seal import ARCHIVE_NAME, Archive, SealedArchive
@@ -36,7 +37,7 @@ class _Child:
 
     def __init__(self) -> None:
         ours, theirs = socket.socketpair()
-        with theirs:
+        with theirs, powers.lent(powers.DAC_OVERRIDE):  # to read drops that a team owns
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "acceptd.intake.sealer", str(theirs.fileno())],
                 env={
