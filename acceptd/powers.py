@@ -10,7 +10,6 @@ Sources: capabilities(7), prctl(2) PR_CAP_AMBIENT. Sets belong to threads; a thr
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import functools
 import os
 from collections.abc import Iterator
@@ -74,6 +73,8 @@ def as_user(uid: int, gid: int) -> dict[str, Any]:
 
 
 def _ambient(what: int, capability: int) -> None:
+    import ctypes  # not at every start of every command
+
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(_PR_CAP_AMBIENT, what, capability, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl(PR_CAP_AMBIENT)")

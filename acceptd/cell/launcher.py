@@ -8,10 +8,12 @@ under the cell's uid. As an ordinary user everything keeps the user's kernel uid
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pwd
 import shutil
+import signal
 import socket
 import subprocess
 from collections.abc import Callable, Sequence
@@ -248,6 +250,7 @@ def start(
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
+            process_group=0,  # see `end`
             # Root drops inside: bubblewrap as root builds the same root without a user namespace around it.
             **({} if os.getuid() == 0 else powers.as_user(uid, gid)),
         )
@@ -260,7 +263,7 @@ def start(
     finally:
         begun(None)
     if hello[:1] != b"R":
-        process.kill()
+        end(process)
         _, complaint = process.communicate()
         ours.close()
         whose = "" if role == "all" else f" with {interpreter.path}"
@@ -275,13 +278,25 @@ def start(
         if told.threads != 1:
             raise InternalError(f"the warm parent has {told.threads} threads; forking it would not be safe")
     except (InternalError, KeyError, TypeError, ValueError) as error:
-        process.kill()
+        end(process)
         process.communicate()
         ours.close()
         raise (
             error if isinstance(error, InternalError) else InternalError(f"the parent's hello: {error!r}")
         ) from None
     return Parent(process, ours, told, anonymous, resident)
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """Kill an outer wall that may not be built yet, with all of it.
+
+    bubblewrap's first child waits for a word of its parent's before it asks to die with it: killing the parent
+    alone leaves it behind for ever, with our pipe open. Both are in one process group until the cell stands.
+    """
+    if process.returncode is None:  # not reaped: the number is still its own
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    process.kill()
 
 
 def _share(sealed: Path, gid: int) -> None:

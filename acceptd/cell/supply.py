@@ -278,7 +278,7 @@ class ParentSupply:
         with self._lock:
             self._starting = process
             if self._closed and process is not None:
-                process.kill()
+                launcher.end(process)
 
     def close(self) -> None:
         """End the parents that nobody took, also one that is not warm yet."""
@@ -286,7 +286,7 @@ class ParentSupply:
             self._closed = True
             upcoming, self._upcoming = list(self._upcoming), deque()
             if self._starting is not None:
-                self._starting.kill()
+                launcher.end(self._starting)
         for one in upcoming:
             if not one.cancel():
                 with contextlib.suppress(Exception):

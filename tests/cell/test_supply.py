@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from acceptd.cell import launcher
 from acceptd.cell import seat as seat_module
 from acceptd.cell import supply as supply_module
 from acceptd.cell.client import Cell
@@ -278,3 +279,31 @@ def test_a_spare_that_failed_long_ago_fails_no_job_of_now(sealed: Path) -> None:
         seat, parent = cell._take(Kind())
         seat.give_back(parent, trouble="lost: told so", suspect=False)
         assert run(cell).ending == "done"
+
+
+@pytest.mark.parametrize("delay", [0.0, 0.002])
+def test_a_cell_that_is_ended_while_its_wall_is_built_leaves_no_process_and_holds_nobody_up(
+    sealed: Path, delay: float
+) -> None:
+    """Killed alone in its first milliseconds, bubblewrap left a child that waited for it, and we for that."""
+    begun: list[subprocess.Popen[bytes]] = []
+
+    def hear(process: subprocess.Popen[bytes] | None) -> None:
+        if process is not None:
+            begun.append(process)
+            threading.Event().wait(delay)
+            launcher.end(process)
+
+    with pytest.raises(CellUnavailableError):
+        launcher.start(sealed, begun=hear)
+    (process,) = begun
+    for _ in range(1000):
+        try:
+            os.killpg(process.pid, 0)
+        except ProcessLookupError:
+            break
+        threading.Event().wait(0.01)
+    else:
+        pytest.fail("somebody of its group lives")
+    assert process.stderr is not None
+    process.stderr.close()
