@@ -140,6 +140,7 @@ backend-suite: setup  ## 2,033 ONNX backend cases against a direct onnxruntime r
 
 docs: setup  ## pages that are generated from the code
 	$(PY) -m tools.gen_findings
+	$(PY) -m tools.gen_reference
 	$(PY) -m tools.gen_schema
 	$(PY) -m tools.gen_outline
 	$(PY) -m tools.gen_probes

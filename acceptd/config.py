@@ -38,10 +38,13 @@ class InboxTable(BaseModel):
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
 
     settle_seconds: Annotated[float, Field(ge=0, le=3600, strict=False)] = 2.0
+    """How long a drop must be unchanged before it is taken."""
     rescan_seconds: Annotated[float, Field(ge=0.1, le=3600, strict=False)] = 30.0
+    """Everything is looked at again so often."""
     polling: bool = False
     """Poll instead of inotify: for network file systems."""
     max_entries: Annotated[int, Field(ge=1, le=1_000_000)] = 10_000
+    """Directory entries that one scan of one inbox looks at."""
 
 
 class CheckpointTable(BaseModel):
@@ -117,11 +120,13 @@ class Settings(BaseModel):
     memory_bytes: Annotated[int, Field(ge=0)] = 0
     """Memory of all jobs together; 0: what is available at the start, less the warm parents' own."""
     min_free_bytes: Annotated[int, Field(ge=0)] = 256 << 20
+    """Below this much free space nothing is claimed."""
     submission_seconds: Annotated[int, Field(ge=1, le=86_400)] = 3600
     """From the claim, however often the daemon restarts meanwhile."""
     stop_seconds: Annotated[int, Field(ge=0, le=86_400)] = 60
     """How long a stop lets running work finish before it cancels it."""
     queue_limit: Annotated[int, Field(ge=1, le=1_000_000)] = 10_000
+    """Submissions that wait in memory; more wait in the database."""
     inbox: InboxTable = InboxTable()
     checkpoint: CheckpointTable = CheckpointTable()
     retention: RetentionTable = RetentionTable()
@@ -131,6 +136,7 @@ class Settings(BaseModel):
     hooks: Annotated[list[HookTable], Field(max_length=64)] = []
     """Commands that are told of each release, rollback and revocation."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
+    """Least level that is logged."""
 
     @model_validator(mode="after")
     def _exports_apart(self) -> Settings:

@@ -19,7 +19,9 @@ class _Selecting(BaseModel):
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
 
     name: Name
+    """By which logs and ``acceptd status`` call it."""
     channels: Annotated[list[Name], Field(min_length=1, max_length=64)] = ["production"]
+    """Of which channels."""
     models: Annotated[list[ModelId], Field(max_length=10_000)] = []
     """Model ids (``team/name``); empty: all."""
 
@@ -32,6 +34,7 @@ class ExportTable(_Selecting):
     """One directory that follows what is current."""
 
     kind: Kind
+    """A plain directory, or a Triton model repository."""
     directory: Annotated[str, Field(min_length=1, max_length=4096)]
     """An absolute path outside the state directory. acceptd never makes it: a volume may not be mounted."""
     keep: Annotated[int, Field(ge=1, le=100)] = 2

@@ -30,7 +30,9 @@ class AfterTable(Table):
     """A time that a bundle has to have been current in another channel, without a break."""
 
     channel: Name
+    """The other channel."""
     seconds: Annotated[int, Field(ge=1, le=MOST_SECONDS)]
+    """For how long."""
 
 
 class ChannelTable(Table):

@@ -30,7 +30,9 @@ class Ceilings(Table):
     run_ms: Bound | None = None
     p50_ms: Bound | None = None
     p95_ms: Bound | None = None
+    """As ``p50_ms``, the 95th percentile."""
     p99_ms: Bound | None = None
+    """As ``p50_ms``, the 99th percentile."""
     p50_kernels: Bound | None = None
     peak_memory_bytes: Annotated[int, Field(gt=0)] | None = None
     model_bytes: Annotated[int, Field(gt=0)] | None = None
@@ -54,7 +56,9 @@ class VersionRange(Table):
     """A range of IR versions or opsets, both ends included."""
 
     min: Annotated[int, Field(ge=1, le=10_000)]
+    """Least version."""
     max: Annotated[int, Field(ge=1, le=10_000)]
+    """Greatest version."""
 
     @model_validator(mode="after")
     def _ordered(self) -> VersionRange:
@@ -83,13 +87,16 @@ class HeldOutSets(Table):
     """Sets that no team sees: patterns within the version whose digest ``acceptd policy heldout add`` printed."""
 
     sets: Annotated[list[BundlePath], Field(min_length=1, max_length=256)]
+    """Patterns within the version."""
     sha256: Sha256
+    """Digest of the version."""
 
 
 class ContractModel(Table):
     """The interface of one model of the bundle: names, dtypes, dims and labels, in order."""
 
     name: Name = "main"
+    """The model's name in the manifest."""
     ir_version: Versions | None = None
     opsets: dict[str, Versions] | None = None
     inputs: Annotated[list[InputSpec], Field(max_length=4096)]
@@ -130,6 +137,7 @@ class Contract(Table):
     label_schema_version: str | None = None
     max_rtol: Annotated[float, Field(ge=0, le=1)] | None = None
     max_atol: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    """Greatest ``atol`` that the manifest may declare."""
     ceilings: Ceilings = Ceilings()
 
     @property

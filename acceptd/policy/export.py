@@ -26,23 +26,31 @@ class Exporter(Table):
     """The program that wrote the ONNX file."""
 
     name: Short
+    """The program."""
     version: Short
+    """Its version."""
 
 
 class Checkpoint(Table):
     """The weights before the export: SHA-256 of the checkpoint file, and its name in the source's own history."""
 
     sha256: Sha256
+    """Of the file."""
     revision: Short | None = None
+    """In the source's own history."""
 
 
 class DatasetSource(Table):
     """One data set that the weights were made from."""
 
     name: Short
+    """What it is called."""
     revision: Short | None = None
+    """Which state of it."""
     sha256: Sha256 | None = None
+    """Of its files, however the team digests them."""
     terms: Short | None = None
+    """Under which it may be used."""
 
 
 class SourceParity(Table):
@@ -53,20 +61,30 @@ class SourceParity(Table):
     """
 
     compared: Text
+    """What was compared with what."""
     result: Literal["passed", "failed"]
+    """A failed one holds the bundle."""
     rtol: NotNegative | None = None
+    """As ``tolerance.rtol``."""
     atol: NotNegative | None = None
+    """As ``tolerance.atol``."""
     samples: Annotated[int, Field(ge=1, le=2**53 - 1)] | None = None
+    """How many."""
     max_abs: NotNegative | None = None
+    """Largest absolute difference that was seen."""
 
 
 class Quality(Table):
     """One quality result: a metric's value on a data set, or on a named slice of it."""
 
     metric: Short
+    """Its name."""
     value: Finite
+    """What was measured."""
     dataset: Short
+    """On what."""
     slice: Short | None = None
+    """On which part of it."""
 
 
 class ExportRecord(Table):
@@ -81,6 +99,7 @@ class ExportRecord(Table):
     dataset_lineage: Annotated[list[DatasetSource], Field(max_length=256)] = []
     parity: SourceParity | None = None
     tested_hardware: Annotated[list[Short], Field(max_length=64)] = []
+    """Where it was tried."""
     quality: Annotated[list[Quality], Field(max_length=256)] = []
     redistribution: Text | None = None
     """Terms under which the model may be passed on."""

@@ -32,10 +32,15 @@ class VectorsSpec(Table):
     """
 
     sets: Annotated[list[BundlePath], Field(min_length=1, max_length=256)]
+    """Patterns within the bundle (``*``, ``?``, ``[]``, never across ``/``) of directories or ``.npz`` files."""
     origin: Short = UNDECLARED
+    """Where the expected values come from."""
     labels: Annotated[str, _beside(".npy", ".pb")] | None = None
+    """File of a set with the true class of each row: ``.npy`` or ``.pb`` of integers."""
     slices: Annotated[str, _beside(".txt", ".json")] | None = None
+    """File of a set with the name of the slice of each row."""
     labelled_output: Annotated[str, Field(min_length=1, max_length=1024)] | None = None
+    """Which output the labels are about."""
 
     @model_validator(mode="after")
     def _labelled(self) -> VectorsSpec:
@@ -48,7 +53,9 @@ class Fixture(Table):
     """One raw input of the preprocessing, and the golden or smoke set that holds the tensors made of it."""
 
     raw: BundlePath
+    """File with a raw input, within the bundle."""
     set: BundlePath
+    """The golden set whose inputs are what preprocessing makes of it."""
     model: Name | None = None
     """May be left out where the bundle has one model."""
 

@@ -52,7 +52,9 @@ class DimBounds(Table):
     """Bounds of a named dimension, both included."""
 
     min: Annotated[int, Field(ge=0, le=2**31)]
+    """Least size."""
     max: Annotated[int, Field(ge=0, le=2**31)]
+    """Greatest size. Probes run the model at both ends."""
 
     @model_validator(mode="after")
     def _ordered(self) -> DimBounds:
@@ -72,24 +74,33 @@ class ValueSpec(Table):
     """What inputs and outputs share. ``shape`` is None only in an inferred manifest (rank unknown)."""
 
     name: Annotated[str, Field(min_length=1, max_length=1024)]
+    """The value's name in the graph."""
     type: Literal["tensor", "sequence", "optional", "map"] = "tensor"
+    """What the value is; ``dtype`` is then that of its elements."""
     dtype: Dtype
+    """Element type, in ONNX's names in lower case."""
     key_dtype: Dtype | None = None
+    """Maps: type of the keys."""
     shape: Annotated[list[Dim], Field(max_length=64)] | None = None
+    """Numbers, names of ``[dims]``, or ``"?"`` for unknown; left out: the rank is not declared."""
 
 
 class InputSpec(ValueSpec):
     """One input. ``range`` bounds every element, both ends included."""
 
     range: Annotated[list[float], Field(min_length=2, max_length=2)] | None = None
+    """Least and greatest value of every element, both included. The loader refuses inputs outside."""
     optional: bool = False
+    """Whether it may be left out."""
 
 
 class OutputSpec(ValueSpec):
     """One output."""
 
     kind: OutputKind = "values"
+    """What the output is; it decides how it is compared (docs/parity.md)."""
     labels: Annotated[list[Short], Field(max_length=100_000)] | None = None
+    """Names of the last axis, in order."""
     tolerance: Tolerance | None = None
     top_k: Annotated[int, Field(ge=1, le=1000)] | None = None
     """Logits and probabilities: so many classes of a row are compared as a set beside the first one."""
@@ -112,6 +123,7 @@ class IndependentExport(Table):
     """A second ONNX file that was exported from the same source by other means: compared, never run or loaded."""
 
     file: BundlePath
+    """Path within the bundle."""
     exporter: Exporter | None = None
 
 
@@ -119,9 +131,13 @@ class ModelSpec(Table):
     """One model of the bundle."""
 
     name: Name
+    """By which findings, contracts and the loader call the model."""
     file: BundlePath
+    """Path within the bundle."""
     ir_version: Annotated[int, Field(ge=1, le=1000)] | None = None
+    """The model's own IR version, where it is declared."""
     opsets: Annotated[dict[str, Annotated[int, Field(ge=1, le=10_000)]], Field(max_length=64)] | None = None
+    """Operator domain to version, every one that a node uses."""
     inputs: Annotated[list[InputSpec], Field(max_length=4096)] = []
     outputs: Annotated[list[OutputSpec], Field(max_length=4096)] = []
     vectors: Annotated[list[VectorsSpec], Field(max_length=64)] = []
@@ -171,17 +187,24 @@ class BundleTable(Table):
     """Who and what the bundle is."""
 
     id: ModelId
+    """``<team>/<model>``; the team is the inbox that the drop comes through."""
     version: Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9.+_-]*$")]
+    """For people; the digest is the identity. Letters, digits and ``. + _ -``."""
     license: Short | None = None
+    """An SPDX expression, where the policy lists licences."""
     purpose: Text | None = None
+    """What the model is for."""
     prohibited_uses: Annotated[list[Text], Field(max_length=64)] = []
+    """What it may not be used for."""
 
 
 class Preprocessing(Table):
     """Identity of the preprocessing that the model was made for, and examples of what it makes of raw input."""
 
     version: Annotated[str, AfterValidator(_label_version)]
+    """1 to 32 of ``A-Z a-z 0-9 . _ -``."""
     sha256: Sha256
+    """Digest of the code or text that defines it."""
     fixtures: Annotated[list[Fixture], Field(max_length=256)] = []
 
 
@@ -189,19 +212,23 @@ class LabelSchema(Table):
     """Identity of the label schema."""
 
     schema_version: Annotated[str, AfterValidator(_label_version)]
+    """1 to 32 of ``A-Z a-z 0-9 . _ -``."""
 
 
 class LockedFile(Table):
     """One line of the optional lock."""
 
     size: Annotated[int, Field(ge=0)]
+    """Bytes."""
     sha256: Sha256
+    """Of the content, 64 lowercase hexadecimal digits."""
 
 
 class Manifest(Table):
     """The whole of ``bundle.toml``."""
 
     schema_: Annotated[Literal[1], Field(alias="schema")]
+    """Version of this file's form."""
     bundle: BundleTable
     dims: Annotated[dict[str, DimBounds], Field(max_length=256)] = {}
     models: Annotated[list[ModelSpec], Field(min_length=1, max_length=32)]

@@ -77,7 +77,9 @@ class VersionRange(Table):
     """Versions of an operator set, both ends included."""
 
     min: Version = 1
+    """Least version."""
     max: Version = 10_000
+    """Greatest version."""
 
     @model_validator(mode="after")
     def _ordered(self) -> VersionRange:
@@ -90,9 +92,13 @@ class ProfileVersions(Table):
     """What one profile takes instead; what is left out stays as for all."""
 
     ir_min: Version | None = None
+    """Least IR version."""
     ir_max: Version | None = None
+    """Greatest IR version."""
     min: Version | None = None
+    """Least version of the default domain."""
     max: Version | None = None
+    """Greatest version of the default domain."""
     domains: Annotated[dict[Domain, VersionRange], Field(max_length=256)] = {}
 
 

@@ -70,7 +70,9 @@ class CustomOperators(Table):
     """One library of custom operators that the operator of acceptd vouches for. Never one from a bundle."""
 
     path: AbsolutePath
+    """Absolute path of the library."""
     sha256: Sha256
+    """Of the file."""
     abi: Annotated[int, Field(ge=1, le=1000)]
     """``ORT_API_VERSION`` that it was built with; an onnxruntime 1.N serves every version up to N."""
     source: Short
@@ -83,7 +85,9 @@ class ReducedBuild(Table):
     """The required-operators file that a reduced onnxruntime was built with."""
 
     config: AbsolutePath
+    """Absolute path of the file."""
     sha256: Sha256
+    """Of the file."""
 
 
 class Profile(Table):
@@ -99,6 +103,7 @@ class Profile(Table):
     provider_options: Annotated[
         dict[Provider, Annotated[dict[Short, OptionText], Field(max_length=64)]], Field(max_length=16)
     ] = {}
+    """By provider, by onnxruntime's own names of the options; both are text."""
     allow_cpu_fallback: bool = False
     cpu_operators: Operators | None = None
     """What may run on the CPU although another provider is asked for first; None: as the policy says."""

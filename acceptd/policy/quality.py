@@ -18,14 +18,23 @@ class QualityFloor(Table):
     """
 
     output: Annotated[str, Field(min_length=1, max_length=1024)]
+    """The labelled output."""
     slice: Short | None = None
+    """Its rows alone; left out: all rows."""
     label: Short | None = None
+    """One true class: its name among the output's labels, or its number."""
     min_rows: Annotated[int, Field(ge=1, le=2**53 - 1)] = 1
+    """Rows that there must be; with ``label``, rows of that class."""
     min_accuracy: Share | None = None
+    """Share of rows whose top class is the label."""
     max_calibration_error: Share | None = None
+    """Expected calibration error over 15 bins of equal width."""
     max_brier: Annotated[float, Field(ge=0, le=2)] | None = None
+    """Brier score of several classes, from 0 to 2."""
     max_false_negatives: Annotated[int, Field(ge=0, le=2**53 - 1)] | None = None
+    """Rows of the class ``label`` that get another answer."""
     max_false_negative_rate: Share | None = None
+    """Their share."""
 
     @model_validator(mode="after")
     def _asks(self) -> QualityFloor:

@@ -15,6 +15,7 @@ class Agreement(Table):
     rtol: Annotated[float, Field(ge=0, le=1)]
     atol: Annotated[float, Field(ge=0, allow_inf_nan=False)]
     top1: Annotated[float, Field(ge=0, le=1)] | None = None
+    """Least share of rows with the same top class."""
 
 
 class ReferenceTable(Table):

@@ -79,8 +79,11 @@ class Tolerance(Table):
     """``|got - expected| <= atol + rtol * |expected|``, and the least share of rows with the same top class."""
 
     rtol: Annotated[float, Field(ge=0, le=1)] = 1e-3
+    """Of |expected|, beside ``atol``."""
     atol: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1e-5
+    """Greatest |got - expected| is ``atol + rtol * |expected|``."""
     top1: Annotated[float, Field(ge=0, le=1)] | None = None
+    """Least share of rows with the same top class."""
     limits: Limits = {}
     """What the output's kind has beside these, see :data:`LIMITS`."""
 
@@ -102,6 +105,7 @@ class BoxesSpec(Table):
     """What the columns (last axis) of a ``boxes`` output are, and which other outputs belong to its rows."""
 
     columns: Annotated[list[Column], Field(min_length=4, max_length=64)] = ["x1", "y1", "x2", "y2"]
+    """What the four columns of a box are."""
     scores: Short | None = None
     """Name of the output with one score for each box."""
     classes: Short | None = None
@@ -124,4 +128,6 @@ class SequenceSpec(Table):
     """Where a row of tokens ends: with the first ``end`` token. What follows counts unless ``after`` says not."""
 
     end: Annotated[int, Field(ge=-(2**63), lt=2**63)]
+    """The token that ends a row."""
     after: Literal["compared", "ignored"] = "compared"
+    """Whether what comes after it is compared."""
