@@ -81,18 +81,19 @@ def _reviewer(root: Path, name: str) -> str:
 def _judged(world: World, submission: str, verdict: str, text: str, *, observed: bool = False) -> None:
     """Put a submission with its report on record, as the daemon leaves it; ``text`` is what a team may choose."""
     seen = {"observed": True, "drop": text} if observed else {}
+    model = None if observed else MODEL  # nobody could read its manifest: it goes by its drop's name
     queue = Queue(world.ledger)
     queue.add(
-        submission, team="mosaic", name=text, path="/p", kind="directory", model=MODEL, bundle_digest="12" * 32
+        submission, team="mosaic", name=text, path="/p", kind="directory", model=model, bundle_digest="12" * 32
     )
-    document: dict[str, Any] = plain(report(text, verdict=verdict, submission=submission, bundle_id=MODEL))
+    document: dict[str, Any] = plain(report(text, verdict=verdict, submission=submission, bundle_id=model))
     if verdict == "accepted":
         document["findings"] = []
     findings = [{key: one[key] for key in _KEYS} for one in document["findings"]]
     body = {
         "verdict": verdict, "judged_at": f"2026-11-{submission[6:8]}T12:00:00Z", "policy": "demo",
         "reason": document["reason"],
-        "findings": findings, "team": "mosaic", "model": MODEL, "bundle_digest": "12" * 32,
+        "findings": findings, "team": "mosaic", "model": model, "bundle_digest": "12" * 32,
         "policy_digest": "34" * 32, "contract_digest": None, "profile_digest": "ef" * 32, "profiles_digest": None,
         "reviewer_findings": {"count": 0, "digest": digest([])}, **seen,
     }  # fmt: skip

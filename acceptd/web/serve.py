@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import os
 import secrets
+import signal
 import socket
 import stat
 from collections.abc import Callable
@@ -44,6 +45,7 @@ def listen(wish: Wish) -> tuple[socket.socket, Place, str]:
     The names of the address are random: a cookie is shared by all ports of a host, and on loopback another local
     user's server is one of those. Raises UsageError where it may not listen there, with the reason.
     """
+    parts = _origin(wish.origin) if wish.origin else None
     label = f"acceptd-{secrets.token_hex(8)}.localhost"
     if wish.unix is not None:
         opened, port = _unix(wish.unix), wish.port
@@ -52,8 +54,7 @@ def listen(wish: Wish) -> tuple[socket.socket, Place, str]:
         port = opened.getsockname()[1]
     hosts = {f"{name}:{port}" for name in (label, "localhost", "127.0.0.1", "[::1]")}
     address = f"http://{label}:{port}"
-    if wish.origin:
-        parts = _origin(wish.origin)
+    if parts is not None:
         return opened, Place(frozenset({*hosts, parts.netloc.lower()}), parts.scheme == "https"), wish.origin
     return opened, Place(frozenset(hosts)), address
 
@@ -66,12 +67,18 @@ def serve(state: Path, wish: Wish, told: Callable[[str], None]) -> None:
         sessions = Sessions(told=lambda token: told(f"{address}/enter?token={token}"))
         server = uvicorn.Server(_config(build(house, sessions, place)))
         sessions.told(sessions.token)
+        for number in (signal.SIGINT, signal.SIGTERM):  # uvicorn ends in order, then raises it once more
+            signal.signal(number, _end)
         with opened:
             server.run(sockets=[opened])
     finally:
         house.ledger.close()
         if wish.unix is not None:
             wish.unix.unlink(missing_ok=True)
+
+
+def _end(_number: int, _frame: object) -> None:
+    raise SystemExit(0)
 
 
 def _config(app: Any) -> Any:
@@ -99,7 +106,7 @@ def _tcp(wish: Wish) -> socket.socket:
         address = ipaddress.ip_address("127.0.0.1" if wish.host == "localhost" else wish.host)
     except ValueError as error:
         raise UsageError(
-            f"--host {wish.host!r:.80} is no address", remedy="give 127.0.0.1, ::1 or another IP"
+            f"--host {wish.host!r:.80} is no IP address", remedy="give 127.0.0.1, ::1 or another IP"
         ) from error
     if not address.is_loopback and not wish.beyond_loopback:
         raise UsageError(

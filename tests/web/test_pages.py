@@ -120,7 +120,7 @@ def test_no_template_goes_around_the_escaping() -> None:
 def test_the_colours_are_those_of_the_report() -> None:
     own = (Path(render.HERE) / "static" / "console.css").read_text("utf-8")
     for block in re.findall(
-        r"--(?:ink|paper|accepted|rejected|held|inconclusive|soft|line|card): [^;]+;", style.CSS
+        r"--(?:ink|paper|accepted|rejected|held|inconclusive|soft|line|card|link): [^;]+;", style.CSS
     ):
         assert block in own
 

@@ -30,6 +30,12 @@ from acceptd.web.blocks import (
 from acceptd.web.house import House, NotHereError
 from acceptd.web.house import model as checked
 
+_PAST: Final = {
+    "promote": "promoted",
+    "rollback": "rolled back",
+    "rekey": "signed anew",
+    "revoked": "revoked since",
+}
 _EVENTS: Final = 200
 """Verdicts, and releases of each channel, that a timeline shows."""
 
@@ -137,11 +143,11 @@ def _look(house: House, row: Row) -> str:
 
 
 def _said(row: Row) -> str:
-    return f"{row.kind} to number {row.number}"
+    return f"{_PAST.get(row.kind, row.kind)}: number {row.number}"
 
 
 def _words(looks: Sequence[str]) -> str:
-    return ", ".join(f"{count} {look}" for look, count in Counter(looks).most_common())
+    return ", ".join(f"{count} {_PAST.get(look, look)}" for look, count in Counter(looks).most_common())
 
 
 def _along(at: str, first: str, last: str) -> int:

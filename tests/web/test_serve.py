@@ -1,0 +1,176 @@
+"""The command itself: where it listens, who can connect, how it ends; and that a page needs no private key."""
+
+from __future__ import annotations
+
+import http.client
+import re
+import signal
+import socket
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from acceptd.errors import UsageError
+from acceptd.web import serve
+from tests.web_world import ROOT, Visit, WebWorld, addresses
+
+pytestmark = pytest.mark.acceptance
+
+
+@contextmanager
+def running(world: WebWorld, *words: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """Run `acceptd web`; yield the process and the address that it printed."""
+    command = [sys.executable, "-m", "acceptd", "web", *words, "--state", str(world.state)]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line.startswith("open http"), (line, process.stderr and process.stderr.read())
+        yield process, line.removeprefix("open ").strip()
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_it_prints_an_address_that_opens_once_and_ends_in_order(world: WebWorld) -> None:
+    with running(world, "--port", "0") as (process, address):
+        found = re.fullmatch(r"http://(acceptd-[0-9a-f]{16}\.localhost:(\d+))/enter\?token=([\w-]{43})", address)
+        assert found is not None
+        host, port, token = found.groups()
+        asked = http.client.HTTPConnection("127.0.0.1", int(port), timeout=60)
+        asked.request("GET", "/", headers={"Host": host})
+        answer = asked.getresponse()
+        assert answer.status == 401
+        assert "server" not in {name.lower() for name, _ in answer.getheaders()}
+        answer.read()
+        form = {"Host": host, "Sec-Fetch-Site": "same-origin", "Content-Type": "application/x-www-form-urlencoded"}
+        asked.request("POST", "/enter", body=f"token={token}", headers=form)
+        answer = asked.getresponse()
+        answer.read()
+        assert answer.status == 303
+        cookie = str(answer.getheader("set-cookie")).partition(";")[0]
+        assert process.stdout is not None
+        second = process.stdout.readline()
+        assert second.startswith(f"open http://{host}/enter?token=")
+        assert token not in second
+        asked.request("GET", "/", headers={"Host": host, "Cookie": cookie})
+        assert asked.getresponse().status == 200
+        asked.close()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+        assert process.stderr is not None
+        assert "Traceback" not in process.stderr.read()
+
+
+def test_a_socket_file_is_its_owners_alone_and_goes_with_the_console(world: WebWorld, tmp_path: Path) -> None:
+    path = tmp_path / "console.sock"
+    with running(world, "--unix", str(path)) as (process, address):
+        status = path.lstat()
+        assert stat.S_ISSOCK(status.st_mode)
+        assert stat.S_IMODE(status.st_mode) == 0o600
+        with socket.socket(socket.AF_UNIX) as asked:
+            asked.connect(str(path))
+            asked.sendall(f"GET / HTTP/1.1\r\nHost: {address.split('/')[2]}\r\nConnection: close\r\n\r\n".encode())
+            assert asked.recv(64).startswith(b"HTTP/1.1 401 ")
+        with pytest.raises(UsageError, match="in use"):
+            serve.listen(serve.Wish(unix=path))
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 0
+        assert not path.exists()
+
+
+def test_a_socket_file_that_nobody_answers_is_taken_over_and_any_other_file_is_not(tmp_path: Path) -> None:
+    path = tmp_path / "console.sock"
+    left = socket.socket(socket.AF_UNIX)
+    left.bind(str(path))
+    left.close()
+    opened, _, _ = serve.listen(serve.Wish(unix=path))
+    opened.close()
+    path.unlink()
+    path.write_text("somebody's")
+    with pytest.raises(UsageError):
+        serve.listen(serve.Wish(unix=path))
+    assert path.read_text() == "somebody's"
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "8.8.8.8"])
+def test_it_refuses_what_other_machines_reach_and_says_why(host: str) -> None:
+    with pytest.raises(UsageError, match="speaks no TLS"):
+        serve.listen(serve.Wish(host=host, port=0))
+
+
+@pytest.mark.parametrize("host", ["localhost.evil.example", "example.com", "", "127.0.0.1 "])
+def test_a_host_is_an_address(host: str) -> None:
+    with pytest.raises(UsageError, match="no IP address"):
+        serve.listen(serve.Wish(host=host, port=0))
+
+
+def test_beyond_loopback_only_on_request_and_its_names_stay_the_own_ones() -> None:
+    opened, place, address = serve.listen(serve.Wish(host="0.0.0.0", port=0, beyond_loopback=True))
+    port = opened.getsockname()[1]
+    opened.close()
+    assert f"0.0.0.0:{port}" not in place.hosts
+    assert all(name.rpartition(":")[0].endswith(("localhost", "127.0.0.1", "[::1]")) for name in place.hosts)
+    assert address.startswith("http://acceptd-")
+
+
+def test_two_consoles_have_names_of_their_own() -> None:
+    names = set()
+    for _ in range(2):
+        opened, _, address = serve.listen(serve.Wish(port=0))
+        opened.close()
+        names.add(address.rpartition(":")[0])
+    assert len(names) == 2
+
+
+def test_a_port_that_is_taken_is_one_line(world: WebWorld) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        with pytest.raises(UsageError, match="in use"):
+            serve.listen(serve.Wish(port=taken.getsockname()[1]))
+
+
+def test_behind_a_proxy_its_name_counts_and_cookies_need_tls() -> None:
+    opened, place, address = serve.listen(serve.Wish(port=0, origin="https://Console.example"))
+    opened.close()
+    assert address == "https://Console.example"
+    assert place.https
+    assert place.origin_of("https://console.example")
+    assert not place.origin_of("http://console.example")
+
+
+@pytest.mark.parametrize(
+    "origin",
+    ["console.example", "https://", "https://a.example/", "ftp://a.example", "https://u@a.example", "https://a/b"],
+)
+def test_what_is_no_origin_is_refused(origin: str) -> None:
+    with pytest.raises(UsageError, match="--origin"):
+        serve.listen(serve.Wish(port=0, origin=origin))
+
+
+def test_every_page_does_without_the_private_keys(world: WebWorld, inside: Visit) -> None:
+    keys = world.state / "keys"
+    keys.rename(world.state / "away")
+    keys.mkdir(0o700)
+    try:
+        for name, address in addresses(world).items():
+            if name != "no such page":
+                assert inside.get(address).status_code == 200, name
+    finally:
+        keys.rmdir()
+        (world.state / "away").rename(keys)
+
+
+def test_it_loads_no_model_library_and_no_numpy() -> None:
+    code = (
+        "import sys, acceptd.web.serve, acceptd.web.pages.decide\n"
+        "print(sorted({'onnx', 'onnxruntime', 'numpy', 'google.protobuf'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout.strip() == "[]"
