@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
-from sqlalchemy import Row, Select, and_, exists, func, or_, select
+from sqlalchemy import Row, Select, exists, func, or_, select
 
 from acceptd.record.entry import Entry, decode
 from acceptd.record.log import Ledger
@@ -153,11 +153,15 @@ def verdict_numbers(
 ) -> Slice[int]:
     """Return the entries of verdicts, newest first."""
     of = entries.c
-    inner = select(of.seq).where(of.type == "verdict", of.recorded_at >= since)
+    inner = select(of.seq, of.submission).where(of.type == "verdict", of.recorded_at >= since)
     if before is not None:
         inner = inner.where(of.seq < before)
     window = inner.order_by(of.seq.desc()).limit(WINDOW).subquery("looked_at")
-    query = select(window.c.seq).join(verdicts, and_(verdicts.c.seq == window.c.seq)).order_by(window.c.seq.desc())
+    query = (
+        select(window.c.seq)
+        .join(verdicts, verdicts.c.submission == window.c.submission)
+        .order_by(window.c.seq.desc())
+    )
     if team:
         query = query.where(verdicts.c.team == team)
     if model:
