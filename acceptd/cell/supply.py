@@ -183,8 +183,8 @@ class ParentSupply:
         self._spawner = ThreadPoolExecutor(1, thread_name_prefix="cell-spawner")
         self._hasher = ThreadPoolExecutor(1, thread_name_prefix="cell-hasher")
         self._starting: subprocess.Popen[bytes] | None = None
-        self._upcoming: deque[Future[WarmParent]] = deque([self._spawner.submit(self._start)])
         self._closed = False
+        self._upcoming: deque[Future[WarmParent]] = deque([self._spawner.submit(self._start)])  # last: it runs
 
     def take(self) -> WarmParent:
         """Return a parent that nobody else has, warm.

@@ -245,6 +245,14 @@ def test_who_closes_waits_for_no_parent_to_get_warm(sealed: Path, monkeypatch: p
     assert process.poll() == -signal.SIGKILL
 
 
+def test_who_closes_while_the_outer_wall_is_built_waits_for_none_of_its_processes(sealed: Path) -> None:
+    """bubblewrap's child waits for its parent's word, and for ever where only that one is killed."""
+    for turn in range(20):
+        supplies = Supplies(sealed, testing=True)
+        threading.Event().wait(turn / 1000)  # at once, and later and later while it is built
+        supplies.close()
+
+
 def test_the_facts_of_a_living_parent_outlast_all_that_come_and_go(
     sealed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
