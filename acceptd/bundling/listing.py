@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -27,6 +27,12 @@ class Listing:
     files: dict[str, int] = field(default_factory=dict)
     special: tuple[str, ...] = ()
     """Links, sockets, devices: no bundle may hold them."""
+    followed: Mapping[str, Path] = field(default_factory=dict)
+    """Links that somebody named on purpose, to be copied from where they lead; they are among ``files`` too."""
+
+    def at(self, path: str) -> Path:
+        """Return where the bytes of a file lie."""
+        return self.followed.get(path, self.root / path)
 
     def has(self, path: str) -> bool:
         """Say whether a regular file is there, also one that a listing of what is near left out."""

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from acceptd.bundling.listing import Listing
+from acceptd.bundling.loaded import loaded, open_in
 from acceptd.bundling.stage import laid
 from acceptd.cell.blobs import closing_blob, lent
 from acceptd.cell.limits import job_limits
 from acceptd.errors import SealError, UsageError
-from acceptd.evidence import Facts, JobRecord, Structure, ValueRef, VectorSet
+from acceptd.evidence import Facts, JobRecord, Schema, Structure, ValueRef, VectorSet
 from acceptd.intake.paths import check_component, shown
 from acceptd.judge.golden_sets import SetFiles, find
 from acceptd.local import Bench
@@ -35,6 +36,8 @@ class Seen:
     """External data that the model names, by the paths that it would have in the bundle."""
     missing: tuple[str, ...] = ()
     """Of it, what does not lie there."""
+    loaded: Schema | None = None
+    """What onnxruntime says of the interface, where the file leaves a rank or an element type open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +74,7 @@ def look(place: Bench, listing: Listing, models: Sequence[str]) -> Looked:
         )
     for path in models:
         _speakable(path)
-    with laid(place.tools, listing.root, models) as stage:
+    with laid(place.tools, listing.root, models, listing.followed) as stage:
         seen = tuple(_inspected(place, stage, listing, path) for path in models)
     return Looked(seen, _goldens(place, listing, models) if len(models) == 1 else Goldens())
 
@@ -109,7 +112,10 @@ def _inspected(place: Bench, stage: str, listing: Listing, path: str) -> Seen:
         )
     named = sorted({_beside(path, one.location) for one in record.facts.external})
     missing = tuple(one for one in named if not listing.has(one))
-    return Seen(path, record.facts, record.structure, tuple(named), missing)
+    inside = [] if missing or len(named) > limits.external_files else named
+    asked = open_in(record.facts) and not missing
+    schema = loaded(place, listing, path, inside) if asked else None
+    return Seen(path, record.facts, record.structure, tuple(named), missing, schema)
 
 
 def _beside(path: str, location: str) -> str:

@@ -20,6 +20,8 @@ from acceptd.oracle import limits as reference_limits
 from acceptd.policy.manifest import Manifest, ModelSpec
 from acceptd.report.escape import line
 
+PATIENCE: Final = 20.0
+"""Seconds of processor time for all sets of one call: more than in an acceptance, since sets are made once."""
 _OTHER: Final = "--oracle onnxruntime makes regression sets; --oracle FILE.npz takes expected values of your own"
 
 
@@ -58,8 +60,11 @@ def ask(place: Bench, task: Task, oracle: str, outputs: Blob) -> tuple[list[list
     }
     rules = place.rules
     if oracle == REFERENCE:
-        spec |= {"seconds": rules.policy.reference.seconds}
-        record = _run(place, "reference", task, external, spec, outputs, reference_limits(rules.policy))
+        patient = max(rules.policy.reference.seconds, PATIENCE)
+        table = rules.policy.reference.model_copy(update={"seconds": patient})
+        limits = reference_limits(rules.policy.model_copy(update={"reference": table}))
+        spec |= {"seconds": patient}
+        record = _run(place, "reference", task, external, spec, outputs, limits)
         origin = of_reference(place.tools.cell.versions().get("onnx", ""))
     else:
         mapped = sum((task.listing.root / path).stat().st_size for path in external)
@@ -111,7 +116,7 @@ def _values(record: JobRecord, sets: Sequence[VectorSet], oracle: str) -> list[l
             if told is not None:
                 why = line(told.error, 300)
             elif record.ending == "done":
-                why = "it ran out of its seconds before this set (reference.seconds of the policy)"
+                why = "its seconds were over before this set; try fewer sets, or smaller ones"
             else:
                 why = ending_of(record)
             raise UsageError(f"{what} cannot compute {line(one.name, 80)}: {why}", remedy=_OTHER)

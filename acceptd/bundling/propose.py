@@ -14,7 +14,7 @@ from acceptd.bundling.guess import bounds_of, kind_of
 from acceptd.bundling.look import Goldens, Looked, Seen, Shape
 from acceptd.bundling.vectors_text import WANTED
 from acceptd.errors import UsageError
-from acceptd.evidence import ValueInfo
+from acceptd.evidence import Schema, ValueInfo
 from acceptd.judge.infer import dimensions, expressible, sanitise, types_of, unique
 from acceptd.policy.golden import UNDECLARED
 from acceptd.policy.manifest import DTYPES, Manifest
@@ -74,6 +74,8 @@ class _Maker:
         self.fill_in: list[str] = []
         self.left_out: list[str] = []
         self._dims: dict[str, dict[str, int]] = {}
+        self._open: set[str] = set()
+        """Names whose rank or element type the runtime alone told."""
 
     def document(self) -> dict[str, Any]:
         bundle = self._bundle()
@@ -152,11 +154,14 @@ class _Maker:
         for value in seen.facts.inputs if what == "input" else seen.facts.outputs:
             if what == "input" and value.overridable:
                 continue
-            if problem := expressible(value, names):
+            whole = _completed(value, seen.loaded)
+            if whole != value:
+                self._open.add(value.name)
+            if problem := expressible(whole, names):
                 self.left_out.append(f"{seen.file}: {what} {value.name[:80]!r}: {problem}")
                 continue
             names.add(value.name)
-            yield value
+            yield whole
 
     def _input(self, place: str, value: ValueInfo, sizes: Mapping[str, Sequence[int]]) -> dict[str, Any]:
         made = _fields(value)
@@ -214,6 +219,8 @@ class _Maker:
             if value.kind == "tensor":
                 self.comments[f"{place}.shape"] = ["The file does not say its rank."]
             return None
+        if value.name in self._open:
+            self.comments[f"{place}.shape"] = ["As onnxruntime loads it; the file itself leaves it open."]
         for axis, dim in enumerate(shape):
             if not isinstance(dim, str) or dim == "?":
                 continue
@@ -268,6 +275,17 @@ def _names(files: Sequence[str]) -> list[str]:
         taken.add(name)
         names.append(name)
     return names
+
+
+def _completed(value: ValueInfo, schema: Schema | None) -> ValueInfo:
+    """Return an input or output with what the runtime adds to a rank or element type that the file leaves open."""
+    told = {one.name: one for one in (*schema.inputs, *schema.outputs)} if schema is not None else {}
+    other = told.get(value.name)
+    if other is None or value.kind != "tensor" or other.kind != "tensor":
+        return value
+    shape = other.shape if value.shape is None else value.shape
+    dtype = other.dtype if value.dtype == "undefined" else value.dtype
+    return value.model_copy(update={"shape": shape, "dtype": dtype})
 
 
 def _quantization(seen: Seen) -> dict[str, Any] | None:

@@ -6,8 +6,9 @@ import contextlib
 import os
 import secrets
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from acceptd.errors import UsageError
@@ -19,9 +20,12 @@ _CHUNK: Final = 8 << 20
 
 
 @contextlib.contextmanager
-def laid(tools: Tools, root: Path, paths: Iterable[str]) -> Iterator[str]:
+def laid(
+    tools: Tools, root: Path, paths: Iterable[str], followed: Mapping[str, Path] = MappingProxyType({})
+) -> Iterator[str]:
     """Yield the place in the cell's area that holds copies of ``paths``; it is removed at the end.
 
+    ``followed`` says of some where else their bytes lie.
     Raises UsageError for what is no regular file, or cannot be read.
     """
     name = f"stage-{secrets.token_hex(6)}"
@@ -32,7 +36,7 @@ def laid(tools: Tools, root: Path, paths: Iterable[str]) -> Iterator[str]:
         for path in paths:
             target = home / path
             target.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-            copy_file(root / path, target, path)
+            copy_file(followed.get(path, root / path), target, path)
         for directory, _, _ in os.walk(home):
             os.chmod(directory, 0o755)  # noqa: S103 - whatever the umask is: jobs have another uid
         yield name

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from acceptd.bundling.listing import Listing, listed
+from acceptd.bundling.listing import MODEL_SUFFIX, Listing, listed
 from acceptd.bundling.look import Looked, look
 from acceptd.bundling.propose import Proposal, Wishes, propose
 from acceptd.bundling.readback import MANIFEST_FILE, read_manifest
@@ -43,7 +43,7 @@ class Plan:
 
 def plan(given: Sequence[Path], into: Path | None, *, most: int, force: bool) -> Plan:
     """Return what is to be done. Raises UsageError for paths that cannot be meant; opens no model."""
-    paths = [path.resolve() for path in given]
+    paths = [Path(os.path.abspath(path)) for path in given]
     target = into.absolute() if into is not None else None
     if target is not None and target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise UsageError(
@@ -54,14 +54,28 @@ def plan(given: Sequence[Path], into: Path | None, *, most: int, force: bool) ->
         listing = listed(root, most)
         models = listing.models
         if not models:
-            raise UsageError(f"no .onnx file in {shown(str(root))}", remedy="name the model file")
+            links = [path for path in listing.special if path.lower().endswith(MODEL_SUFFIX)]
+            remedy = f"{shown(links[0])} is a link: name it, with --into DIR" if links else "name the model file"
+            raise UsageError(f"no .onnx file in {shown(str(root))}", remedy=remedy)
     else:
         root, names = _one_directory(paths)
-        listing = listed(root, most, near=target is not None)
         models = tuple(dict.fromkeys(names))
+        listing = _with_links(listed(root, most, near=target is not None), models, copied=target is not None)
     made = Plan(root, models, listing, target or root)
     refuse_existing(made.target / MANIFEST_FILE, force=force)
     return made
+
+
+def _with_links(listing: Listing, models: Sequence[str], *, copied: bool) -> Listing:
+    """Return the listing with named models that are links (as in a cache of downloads) followed, for a copy."""
+    links = {path: (listing.root / path).resolve() for path in models if path in listing.special}
+    if links and not copied:
+        raise UsageError(
+            f"{shown(next(iter(links)))} is a link, and a bundle holds regular files alone",
+            remedy="--into DIR copies what it leads to",
+        )
+    files = listing.files | {path: source.stat().st_size for path, source in links.items()}
+    return replace(listing, files=files, followed=links)
 
 
 def _one_directory(paths: Sequence[Path]) -> tuple[Path, list[str]]:
@@ -116,7 +130,7 @@ def _copied(todo: Plan, looked: Looked, text: str) -> int:
     try:
         for path in files:
             (staging / path).parent.mkdir(parents=True, exist_ok=True)
-            copy_file(todo.root / path, staging / path, path, mode=0o644)
+            copy_file(todo.listing.at(path), staging / path, path, mode=0o644)
         replace_text(staging / MANIFEST_FILE, text, force=False)
         os.rename(staging, todo.target)  # over an empty directory too
     except BaseException:

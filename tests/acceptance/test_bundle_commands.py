@@ -182,6 +182,16 @@ def test_a_changed_file_is_told_by_the_lock_and_an_evaluator_that_cannot_is_no_o
     assert "regression only" in made.origin.proves
 
 
+def test_a_rank_that_the_file_leaves_open_is_asked_of_the_runtime(place: Desk, tmp_path: Path) -> None:
+    node = helper.make_node("Softmax", ["x"], ["y"], axis=-1)
+    value = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 4])
+    graph = helper.make_graph([node], "g", [value], [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)])
+    model = helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 17)])
+    (tmp_path / "open.onnx").write_bytes(model.SerializeToString())
+    [output] = begun(place, tmp_path / "open.onnx").proposal.manifest.models[0].outputs
+    assert (output.shape, output.kind) == (["n", 4], "probabilities")
+
+
 def test_two_models_are_told_apart(place: Desk, tmp_path: Path) -> None:
     for name in ("first.onnx", "second.onnx"):
         (tmp_path / name).write_bytes(classifier.build_model())

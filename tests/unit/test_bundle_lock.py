@@ -227,6 +227,20 @@ def test_init_refuses_paths_before_it_starts_anything(tmp_path: Path) -> None:
         planned(one, force=True)
 
 
+def test_a_link_that_was_named_is_copied_and_one_that_was_found_is_not(tmp_path: Path) -> None:
+    (tmp_path / "blobs").mkdir()
+    (tmp_path / "blobs" / "abc").write_bytes(b"model")
+    (tmp_path / "snapshot").mkdir()
+    link = tmp_path / "snapshot" / "model.onnx"
+    link.symlink_to("../blobs/abc")
+    for given_path, why in ((link, "is a link"), (tmp_path / "snapshot", r"no \.onnx file")):
+        with pytest.raises(UsageError, match=why):
+            start.plan([given_path], None, most=9, force=False)
+    todo = start.plan([link], tmp_path / "new", most=9, force=False)
+    assert todo.listing.at("model.onnx").read_bytes() == b"model"
+    assert todo.listing.files == {"model.onnx": 5}
+
+
 def test_what_a_model_names_as_external_data_is_looked_for_inside_its_directory_alone(tmp_path: Path) -> None:
     root = tmp_path / "m"
     (root / "w").mkdir(parents=True)

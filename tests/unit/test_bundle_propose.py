@@ -16,7 +16,7 @@ from acceptd.bundling.look import Goldens, Looked, Seen
 from acceptd.bundling.propose import Proposal, Wishes, propose
 from acceptd.bundling.render import manifest_text
 from acceptd.errors import UsageError
-from acceptd.evidence import Facts, Quantisation, Structure, ValueInfo
+from acceptd.evidence import Facts, Quantisation, Schema, Structure, ValueInfo
 from acceptd.policy.manifest import Manifest
 from acceptd.structure_facts import Ending, LastStep
 from tests import static_world
@@ -125,6 +125,19 @@ def test_a_dimension_that_the_model_decides_is_left_open_and_one_that_two_output
     shapes = [one.shape for one in made.manifest.models[0].outputs]
     assert shapes == [["found", 4], ["found"], ["?"]]
     assert set(made.manifest.dims) == {"batch", "found"}
+
+
+def test_what_the_file_leaves_open_is_as_the_runtime_loads_it() -> None:
+    given = facts([value("x", ["n", 4])], [value("y", None), value("z", None, "undefined"), value("w", None)])
+    told = [value("y", ["n", 3]), value("z", [1]), value("w", None)]
+    schema = Schema(inputs=[value("x", ["n", 5])], outputs=told, providers=[], load_ms=1.0)
+    made = propose(Looked((Seen("model.onnx", given, loaded=schema),)))
+    model = made.manifest.models[0]
+    assert [one.shape for one in model.outputs] == [["n", 3], [1], None]
+    assert model.inputs[0].shape == ["n", 4]
+    text = manifest_text(made)
+    assert text.count("# As onnxruntime loads it; the file itself leaves it open.\nshape =") == 2
+    assert "does not say its rank" in text
 
 
 def test_several_models_get_names_of_their_own_and_a_quantised_one_its_table() -> None:
