@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from acceptd.report.escape import line
 from acceptd.web.blocks import Cell, Page
@@ -50,6 +50,16 @@ def tight(one: Any) -> bool:
     return len(text) <= _TIGHT and " " not in text.strip()
 
 
+def ticked(value: Any) -> Markup:
+    """Return a sentence with what stands between backticks as code; escaped as every value is."""
+    parts = line(value, MOST_TEXT).split("`")
+    if len(parts) % 2 == 0:
+        return escape("`".join(parts))
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if number % 2 else escape(part) for number, part in enumerate(parts)
+    )
+
+
 @functools.cache
 def environment() -> Any:
     """Return the templates' environment."""
@@ -63,6 +73,7 @@ def environment() -> Any:
         auto_reload=False,
     )
     made.globals.update(navigation=NAVIGATION, is_cell=lambda one: isinstance(one, Cell), tight=tight)
+    made.filters["ticked"] = ticked
     made.filters["brief"] = lambda value: line("" if value is None else value, _MOST_BRIEF)
     return made
 

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from acceptd.release.book import Row
+from acceptd.report.observed import would
 from acceptd.web import queries
 from acceptd.web.asked import Asked
 from acceptd.web.blocks import (
@@ -100,7 +101,7 @@ def history(house: House, team: str, name: str, parameters: Any) -> Page:
     lines = [
         (
             row.judged_at,
-            Cell(row.verdict, look=row.verdict),
+            Cell(_verdict(house, row), look=row.verdict),
             Cell(row.submission, where("submissions", row.submission)),
             digest_cell(row.bundle_digest),
             row.reason,
@@ -136,6 +137,11 @@ def _timeline(house: House, model: str, channels: Sequence[str]) -> Any:
         for name, marks in events
     ]  # fmt: skip
     return Timeline(f"From {first} to {last}; at most {_EVENTS} marks a line", lanes, first, last)
+
+
+def _verdict(house: House, row: Any) -> str:
+    observed = house.ledger.entry(row.seq).body.get("observed")
+    return would(row.verdict) if observed else str(row.verdict)
 
 
 def _look(house: House, row: Row) -> str:

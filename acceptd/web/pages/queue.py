@@ -9,8 +9,9 @@ from acceptd.daemon_lock import holder
 from acceptd.record.entry import VERDICTS
 from acceptd.record.queue import Queue
 from acceptd.record.tables import STATES
+from acceptd.report.observed import would
 from acceptd.web.asked import Asked
-from acceptd.web.blocks import Cell, Field, Form, Page, Pager, Table, Text, choices, model_at, where
+from acceptd.web.blocks import Cell, Field, Form, Links, Page, Pager, Table, Text, choices, model_at, where
 from acceptd.web.house import House
 from acceptd.web.queries import Wanted, newest_submissions
 
@@ -37,6 +38,7 @@ def queue(house: House, parameters: Any) -> Page:
         "Queue",
         [
             Text(f"The daemon is {f'running (process {pid})' if pid else 'not running'}. Submissions: {said}."),
+            Links([("What is held for a person", where("", verdict="held"))]),
             _filter(given),
             table([row._mapping for row in found.rows], "Submissions, newest first"),
             Pager(older, where("", **given) if asked.text("before") else "", found.note("submissions")),
@@ -53,10 +55,7 @@ def table(rows: Any, caption: str) -> Table:
             row["team"],
             row["name"],
             row["state"],
-            Cell(
-                f"would be {row['verdict']}" if row["observed"] else row["verdict"] or "",
-                look=row["verdict"] or "",
-            ),
+            Cell(_verdict(row), look=row["verdict"] or ""),
             Cell(row["model"], model_at(row["model"])) if row["model"] else "",
             row["reason"] or "",
         )
@@ -64,6 +63,10 @@ def table(rows: Any, caption: str) -> Table:
     ]
     head = ("Submission", "Team", "Drop", "State", "Verdict", "Model", "Reason")
     return Table(caption, head, lines, empty="No submission passes the filter here.")
+
+
+def _verdict(row: Any) -> str:
+    return would(row["verdict"]) if row["observed"] else row["verdict"] or ""
 
 
 def _filter(given: dict[str, str]) -> Form:

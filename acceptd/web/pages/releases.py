@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from acceptd.errors import ConfigError
 from acceptd.release import history as histories
 from acceptd.release.holds import Hold
 from acceptd.web.asked import Asked
@@ -69,6 +70,7 @@ def releases(house: House, parameters: Any) -> Page:
                 where("releases", after=last, **given) if last else "", where("releases", **given) if after else ""
             ),
             Section("Frozen and pinned", [_holds(held)]),
+            Section("Rules of the channels", _rules(house)),
             Section("Revoked", [_revoked(revoked)]),
         ],
         nav="Releases",
@@ -79,6 +81,25 @@ def _state(row: histories.CurrentRelease) -> str:
     words = [f"frozen: {row.frozen}"] if row.frozen else []
     words += [f"pinned: {row.pinned}"] if row.pinned else []
     return "; ".join([*words, row.problem or "a loader opens it"])
+
+
+def _rules(house: House) -> list[Any]:
+    try:
+        rules = house.policy().all_channels()
+    except ConfigError as error:
+        return [Text(f"The policy cannot be read now: {error}", "bad")]
+    rows = [
+        (
+            rule.name,
+            "by itself" if rule.automatic else "by hand",
+            Cell(rule.approvals, look="number"),
+            f"{rule.after_seconds} s on {rule.after_channel}" if rule.after_channel else "",
+            f"{rule.valid_seconds} s",
+        )
+        for rule in rules
+    ]
+    head = ("Channel", "Promotes", "Approvals", "Only after", "channel.json lasts")
+    return [Table("What the policy in use asks", head, rows)]
 
 
 def _holds(held: list[Hold]) -> Table:

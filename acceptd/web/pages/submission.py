@@ -11,7 +11,7 @@ from acceptd.record.queue import Submission
 from acceptd.report import promoted
 from acceptd.report.escape import shape, size
 from acceptd.report.html import render
-from acceptd.report.observed import MODE
+from acceptd.report.observed import MODE, would
 from acceptd.web.asked import Asked
 from acceptd.web.blocks import Cell, Facts, Finding, Links, Page, Section, Table, Text, model_at, where
 from acceptd.web.house import House, NotHereError
@@ -61,7 +61,9 @@ def submission(house: House, wanted: str, parameters: Any) -> Page:
         blocks.append(Section("Models", _models(document)))
         blocks.append(Section("Digests", [_digests(house, entry)]))
         blocks.append(Section("Files", [_files(document)]))
-    return Page(f"{verdict or row.state}: {row.id}", blocks, nav="Queue", look=verdict, above="Submission")
+    observed = entry is not None and bool(entry.body.get("observed"))
+    said = f"observed, {would(verdict)}" if observed else verdict or row.state
+    return Page(f"{said}: {row.id}", blocks, nav="Queue", look=verdict, above="Submission")
 
 
 def report(house: House, wanted: str) -> str:
