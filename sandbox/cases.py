@@ -231,7 +231,7 @@ class Runner:
             case["error"] = text_of(str(error))
         except Exception as error:  # onnxruntime raises a type of its own for each status
             if in_domain and self._ends_without_memory and is_memory_error(error):
-                message = text_of(str(error)) or "memory was refused"
+                message = f"memory was refused: {text_of(str(error))}"
                 raise RefusedError("resources/memory-limit", name, message, stage="case") from error
             case["error"] = text_of(f"{type(error).__name__}: {error}")
         else:

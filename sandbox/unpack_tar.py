@@ -164,11 +164,15 @@ def _truncated(name: str) -> RefusedError:
     )
 
 
+_SPECIAL = {b"3": "a character device", b"4": "a block device", b"6": "a FIFO", b"S": "a sparse file"}
+
+
 def _allowed(kind: bytes, pax: dict[str, str], where: str) -> None:
     if kind in {b"1", b"2", b"K"} or "linkpath" in pax:
         raise RefusedError("archive/link", where, "is a link")
     if kind not in {b"0", b"\0", b"5"} or any(key.startswith("GNU.sparse") for key in pax):
-        raise RefusedError("archive/special", where, f"member type {kind!r} is no regular file or directory")
+        what = _SPECIAL.get(kind, "a sparse file" if kind in {b"0", b"\0"} else f"a member of type {kind!r}")
+        raise RefusedError("archive/special", where, f"is {what}: no regular file or directory")
 
 
 def _utf8(path: str, where: str) -> str:

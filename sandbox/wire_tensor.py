@@ -208,7 +208,9 @@ def judge(tensor: TensorRecord, note: Note) -> None:
     name = tensor.name[:100].decode("utf-8", "backslashreplace")
     at = tensor.start
     if not 0 < tensor.dtype < len(DTYPES):
-        note("structure/tensor-dtype", at, f"tensor {name!r} has data type {tensor.dtype}")
+        note(
+            "structure/tensor-dtype", at, f"tensor {name!r} has element type {tensor.dtype}, which is none of ONNX"
+        )
         return
     if min(tensor.dims, default=0) < 0 or (elements := tensor.elements) > MAX_ELEMENTS:
         note("structure/tensor-dims", at, f"tensor {name!r} has dimensions {tensor.dims[:16]}")

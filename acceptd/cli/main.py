@@ -42,6 +42,7 @@ _COMMANDS = {
     "init": ("setup", "init"),
     "daemon": ("daemon", "daemon"),
     "check": ("check", "check"),
+    "check-changed": ("changed", "check_changed"),
     "submit": ("submit", "submit"),
     "status": ("status", "status"),
     "report": ("report", "report"),

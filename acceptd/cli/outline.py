@@ -11,6 +11,7 @@ HELP: Final = {
     "init": "Make the state directory with its keys and ledger, and inboxes for teams.",
     "daemon": "Watch the inbox, judge what arrives, promote what is accepted. SIGTERM stops in order.",
     "check": "Judge without a daemon: nothing is recorded, nothing is promoted.",
+    "check-changed": "Check each bundle that one of these files belongs to. Ends as the worst of them.",
     "submit": "Drop a bundle into the inbox of a team.",
     "status": "Print the state of the queue, what runs, what was given up, and the newest submissions.",
     "report": "Print the report of one submission.",

@@ -32,6 +32,29 @@ _LIMITS: Final = {
     "threads": "resources/thread-limit",
 }
 
+_SIGNALS: Final = {
+    "SIGFPE": "as after an integer division by zero",
+    "SIGSEGV": "memory that is not its own",
+    "SIGBUS": "memory that is not there",
+    "SIGABRT": "it ended itself, as after a failed assertion",
+    "SIGILL": "an instruction that the processor does not have",
+}
+_REACHED: Final = {
+    "walls": "before it had looked at a file",
+    "entry": "while it unpacked",
+    "wire": "after it had read the file's bytes",
+    "facts": "after it had read the graph",
+    "structure": "after it had read the graph",
+    "checker": "after onnx.checker",
+    "shapes": "after shape inference",
+    "schema": "after the model was loaded",
+    "placement": "after the model was loaded, before the first inference",
+    "timing": "while it timed inferences",
+    "probed": "while it tried other inputs",
+    "done": "after it had finished",
+}
+"""How far a job came, by the type of its last frame; see ``TYPES`` of sandbox/messages.py."""
+
 RUNTIME_CAUSES: Final = frozenset(
     {"runtime/library-mismatch", "runtime/version-mismatch", "runtime/custom-operator-mismatch"}
 )
@@ -94,7 +117,7 @@ def ending(record: JobRecord, *, superseded: bool = False, limits: LimitsTable |
         "wall_s": record.wall_s,
         "peak_rss_bytes": record.peak_rss_bytes,
     }
-    reached = f"after {record.stage!r}" if record.stage else "before its first message"
+    reached = _reached(record)
     if record.ending == "done":
         if record.attempts > 1:
             return [make("cell/job-retried", stage, where, f"passed at attempt {record.attempts}")]
@@ -113,7 +136,7 @@ def ending(record: JobRecord, *, superseded: bool = False, limits: LimitsTable |
         return [make("sandbox/protocol-violation", stage, where, record.message or "broke the protocol", facts)]
     if record.variant == "outside" and record.cause != "SIGSYS":
         last = f", the one after {record.cases[-1].set!r}" if record.cases else ""
-        message = f"{record.cause or record.ending} on an input outside the declared domain{last}"
+        message = f"{_named(record.cause) or record.ending} on an input outside the declared domain{last}"
         return [make("behaviour/probe-crash-outside", stage, where, message, facts)]
     if record.ending == "limit":
         code = _LIMITS.get(record.cause, "resources/other-limit")
@@ -124,7 +147,24 @@ def ending(record: JobRecord, *, superseded: bool = False, limits: LimitsTable |
             make("sandbox/forbidden-call", stage, where, f"killed for a forbidden system call {reached}", facts)
         ]
     code = "run/crash" if record.kind in {"run", "reference"} else "sandbox/job-crash"
-    return [make(code, stage, where, f"died of {record.cause or 'an unknown cause'} {reached}", facts)]
+    return [make(code, stage, where, f"died of {_named(record.cause) or 'an unknown cause'} {reached}", facts)]
+
+
+def _named(cause: str) -> str:
+    """Return a signal's name with what it means."""
+    meaning = _SIGNALS.get(cause)
+    return f"{cause} ({meaning})" if meaning else cause
+
+
+def _reached(record: JobRecord) -> str:
+    """Say in words how far a job came, by the last frame that arrived of it."""
+    if not record.stage:
+        return "before it said anything"
+    if record.stage == "step" and record.steps:
+        return f"after step {record.steps[-1].name!r} of loading"
+    if record.stage == "case" and record.cases:
+        return f"after it had answered {record.cases[-1].set!r}"
+    return _REACHED.get(record.stage, f"after {record.stage!r}")
 
 
 def _limit(record: JobRecord, limits: LimitsTable | None) -> str:

@@ -165,7 +165,7 @@ def _external(model: ModelSpec, facts: Facts, sealed: Sealed, inventory: Invento
         elif path not in sizes:
             yield make("external-data/missing-file", "inspect", where, f"no file {path!r} in the bundle", shows)
         elif start < 0 or span < 0 or start + span > sizes[path]:
-            message = f"bytes {start} to {start + span} of {path!r}, which has {sizes[path]}"
+            message = f"bytes {start} to {start + span} of {path!r}, which has {sizes[path]} bytes"
             yield make("external-data/out-of-range", "inspect", where, message, shows)
         elif not one.inside and one.where not in told:
             message = f"location {one.location!r} was not found to lie inside the bundle"

@@ -89,7 +89,7 @@ def disagreements(model: ModelSpec, wire: Wire, facts: Facts) -> Iterator[Findin
             differ[f"opset of {domain[:200]}"] = [-1, version]
     if differ:
         first = "; ".join(f"{what}: {one} and {other}" for what, (one, other) in list(differ.items())[:8])
-        message = f"two readings of the file differ (wire form, protobuf): {first}"
+        message = f"two readings of the file differ (byte by byte, by protobuf): {first}"
         yield make("wire/disagrees", "inspect", model.file, message, {"differ": dict(list(differ.items())[:32])})
 
 

@@ -210,7 +210,8 @@ def _in_range(
     span = length if length is not None else needed or 0
     if begin + max(span, needed or 0) > size:
         problem(
-            "external-data/out-of-range", f"bytes {begin} to {begin + span} of {path[:200]!r}, which has {size}"
+            "external-data/out-of-range",
+            f"bytes {begin} to {begin + span} of {path[:200]!r}, which has {size} bytes",
         )
         return False
     return True

@@ -50,6 +50,7 @@ SILENT = {
     "acceptd.cli.profile": "prints what the operator wrote and facts of the host",
     "acceptd.report.explain": "prints what acceptd knows of its own codes",
     "acceptd.cli.selftest": "prints the names of its own attacks",
+    "acceptd.cli.changed": "prints names of directories through `line`, and verdicts as `check` does",
     "acceptd.cli.schema": "prints what the code itself says",
 }
 """Modules that print, and no text of a submitter."""
