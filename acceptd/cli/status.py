@@ -18,7 +18,7 @@ from acceptd.cli.tables import print_pairs
 from acceptd.cli.times import span
 from acceptd.config import Paths, load_settings, policies_directory, require_state
 from acceptd.daemon_lock import holder
-from acceptd.errors import ConfigError
+from acceptd.errors import ConfigError, UsageError
 from acceptd.export import tally
 from acceptd.local import free_space
 from acceptd.policy.load import load_policy
@@ -43,7 +43,7 @@ def status(
     portfolio: Annotated[
         bool, typer.Option("--portfolio", help="Every model instead: releases, and what needs a person soon.")
     ] = False,
-    within: Annotated[str, typer.Option("--within", help="Portfolio: how far ahead soon is, as 30d.")] = "30d",
+    within: Annotated[str, typer.Option("--within", help="Portfolio: how far ahead soon is: 30d.")] = "",
     all_: Annotated[bool, typer.Option("--all", help="Portfolio: list what is in order too.")] = False,
     state: StateOption = None,
     json_: JsonOption = False,
@@ -53,9 +53,11 @@ def status(
     if portfolio:
         from acceptd.cli.portfolio import portfolio as print_portfolio
 
-        seconds = span(within, option="--within")
+        seconds = span(within or "30d", option="--within")
         print_portfolio(paths, team=team, within_seconds=seconds, all_=all_, json_=json_)
         return
+    if within or all_:
+        raise UsageError("--within and --all go with --portfolio", remedy="acceptd status --portfolio")
     with Ledger.open(paths.state, create=False) as ledger:
         queue = Queue(ledger)
         counts = queue.counts()

@@ -78,4 +78,5 @@ def print_pairs(out: Console, pairs: Sequence[tuple[str, Any]], *, width: int = 
         room = max(out.width - cell_len(head), 20)
         rows = [value] if " " not in value else wrap(value, room, break_long_words=False, break_on_hyphens=False)
         for at, text in enumerate(rows or [""]):
-            out.print(f"{head if not at else ' ' * len(head)}{text}", markup=False, soft_wrap=True)
+            lead = head if not at else " " * len(head)
+            out.print(f"{lead}{text}".rstrip(), markup=False, soft_wrap=True)

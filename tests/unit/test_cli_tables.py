@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from acceptd.cli.tables import print_table
+from acceptd.cli.tables import print_pairs, print_table
 
 pytestmark = pytest.mark.unit
 
@@ -55,3 +55,31 @@ def test_an_empty_table_is_a_word_and_a_hostile_cell_is_text() -> None:
     assert shown(80) == "nothing waits\n"
     assert "\x1b" not in shown(80, ("\x1b[31m[red]", "m", "d", "h", "s"))
     assert "[red]" in shown(80, ("\x1b[31m[red]", "m", "d", "h", "s"))
+
+
+def pairs(width: int, *rows: tuple[str, object], least: int = 0) -> list[str]:
+    out = io.StringIO()
+    print_pairs(Console(file=out, width=width, markup=False), rows, width=least)
+    return out.getvalue().splitlines()
+
+
+def test_a_long_value_is_folded_below_its_own_beginning() -> None:
+    told = pairs(40, ("ledger", "unanchored: name a place outside the state"), ("key revocation", "here"))
+    assert told == [
+        "ledger          unanchored: name a place",
+        "                outside the state",
+        "key revocation  here",
+    ]
+    assert pairs(80, ("a", "b"), least=6) == ["a       b"]
+
+
+@pytest.mark.parametrize("value", ["/a/very/long/path/" + "x" * 100, "ab" * 32])
+def test_a_path_and_a_digest_stay_on_one_line(value: str) -> None:
+    assert pairs(40, ("state", value)) == [f"state  {value}"]
+
+
+def test_a_value_cannot_forge_a_line_or_drive_the_terminal() -> None:
+    assert len(pairs(80, ("a", "b\nledger anchored"))) == 1
+    assert pairs(80, ("a\x1b[2J", "\x1b[2J b"))[0].isprintable()
+    assert pairs(80) == []
+    assert pairs(80, ("empty", "")) == ["empty"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Iterator
 from dataclasses import replace
@@ -9,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 from sqlalchemy import event
 
+from acceptd.cli.portfolio import print_portfolio
 from acceptd.contracts.propose import text_of
 from acceptd.policy.names import valid_model_id
 from acceptd.portfolio.facts import Agreement, Facts, InForce, Judged, ProfileWord, Promise
@@ -244,6 +247,46 @@ def test_every_code_has_words_and_every_row_is_json() -> None:
 )  # fmt: skip
 def test_times_are_told_in_words(seconds: float, words: str) -> None:
     assert span(seconds) == words
+
+
+# -- at a terminal ----------------------------------------------------------------------------------------
+
+
+def printed(found: Portfolio, **options: bool) -> list[str]:
+    out = io.StringIO()
+    print_portfolio(Console(file=out, width=80, markup=False, highlight=False), found, **options)
+    return out.getvalue().splitlines()
+
+
+def fleet(count: int, refused: int) -> Facts:
+    """Return ``count`` models of ten teams; the newest verdict of the first ``refused`` is a rejection."""
+    names = [f"team-{number % 10}/{'long-model-name-' * 2}{number:03d}" for number in range(count)]
+    newest = {name: judged(at, "rejected" if at < refused else "accepted") for at, name in enumerate(names)}
+    accepted = {name: judged(at) for at, name in enumerate(names) if at >= refused}
+    return Facts(Book(), newest=newest, accepted=accepted)
+
+
+def test_two_hundred_models_fold_to_a_page() -> None:
+    lines = printed(shown(fleet(200, 3)))
+    assert lines[0].startswith("200 models, 3 to look at")
+    assert max(map(len, lines)) <= 80
+    assert len(lines) < 40
+    assert "197 in order; --all lists them, --team one team's" in lines
+    assert len(printed(shown(fleet(200, 3)), every=True)) > 200
+
+
+def test_where_everything_is_wrong_the_first_are_shown_whole_and_the_others_in_a_line_each() -> None:
+    lines = printed(shown(fleet(120, 120)))
+    assert max(map(len, lines)) <= 80
+    assert sum("! s-" in one for one in lines) == 40
+    assert any(one.startswith("80 more; --all shows them whole") for one in lines)
+    assert sum("newest rejected" in one for one in lines) == 1 + 80
+
+
+def test_an_empty_ledger_says_so_and_what_is_refused_is_told() -> None:
+    assert printed(shown(Facts(Book(), troubles=("the policy is refused",)))) == [
+        "no model was judged yet", "! the policy is refused",
+    ]  # fmt: skip
 
 
 # -- out of a ledger ------------------------------------------------------------------------------------

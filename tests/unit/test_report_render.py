@@ -58,6 +58,26 @@ class TestTerminal:
         assert "6 more findings" in text
         assert "parity/c8" in terminal(report(findings=many), every_finding=True)
 
+    def test_a_code_that_was_found_often_is_explained_once(self) -> None:
+        many = [finding(where=f"place-{n}") for n in range(9)]
+        text = terminal(report(findings=many))
+        assert text.count("Compare the exported model") == 1
+        assert text.count("why Export changed") == 1
+        assert "parity/mismatch  ×18" in text
+        assert [f"place-{n}" in text for n in range(9)] == [True] * 3 + [False] * 6
+        assert "and 6 more places" in text
+        assert "6 more findings" in text
+        assert all(f"place-{n}" in terminal(report(findings=many), every_finding=True) for n in range(9))
+
+    def test_the_submitters_word_stands_apart_from_what_was_measured(self) -> None:
+        declared = {"by": "submitter", "license": "MIT", "purpose": None, "prohibited_uses": [], "export": {}}
+        lines = [row.strip() for row in terminal(report(declared=declared)).splitlines()]
+        at = next(n for n, row in enumerate(lines) if row.startswith("submitter"))
+        assert "acceptd measured none of it" in lines[at]
+        assert lines[at + 1].split() == ["licence", "MIT"]
+        assert lines[at + 2] == ""
+        assert lines[at + 3].startswith("bundle")
+
     def test_an_accepted_bundle_is_short(self) -> None:
         text = terminal(report(verdict="accepted", findings=[], release={"channel": "production", "number": 42}))
         assert "ACCEPTED" in text
