@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from acceptd.errors import AcceptdError, LoaderError, UserError
+from acceptd.errors import AcceptdError, LoaderError, ReleaseError, UsageError, UserError
 from acceptd.report.style import CONTENT_POLICY as REPORT_POLICY
 from acceptd.web import addresses
 from acceptd.web.blocks import Field, Form, Links, Page, Text
@@ -77,8 +77,10 @@ class Console:
             found = make(request)
         except NotHereError as error:
             return self.trouble(request, 404, error.message, error.remedy)
-        except UserError as error:
+        except (UsageError, ReleaseError) as error:
             return self.trouble(request, 400, error.message, error.remedy)
+        except UserError as error:
+            return self.trouble(request, 500, error.message, error.remedy)
         except (AcceptdError, LoaderError) as error:
             return self.trouble(request, 500, str(error), "`acceptd ledger verify` and `acceptd doctor` say more")
         return self.answer(request, found) if isinstance(found, Page) else found

@@ -9,11 +9,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from acceptd.errors import MalformedError, UsageError
+from acceptd.errors import LoaderError, UsageError
 from acceptd.policy.reviewers import Reviewers
 from acceptd.review import decision as decisions
 from acceptd.review import revocation
@@ -32,7 +34,7 @@ class Outcome:
 
 
 def read(data: bytes) -> Any:
-    """Return the envelope in an uploaded file. Raises MalformedError where it is no JSON."""
+    """Return the envelope in an uploaded file. Raises UsageError where it is no JSON."""
     try:
         return json.loads(data)
     except (ValueError, RecursionError) as error:
@@ -40,12 +42,24 @@ def read(data: bytes) -> Any:
         raise UsageError("this file is no signed decision", remedy=remedy) from error
 
 
+@contextmanager
+def meant() -> Iterator[None]:
+    """Turn what is wrong with something signed, or to be signed, into a refusal with a remedy."""
+    try:
+        yield
+    except LoaderError as error:
+        raise UsageError(
+            str(error), remedy="prepare it here, sign it with a reviewer's key, bring that file"
+        ) from error
+
+
 def expect_decision(envelope: Any, reviewers: Reviewers, submission: str) -> None:
     """Raise unless a reviewer has signed to approve or to reject exactly this submission.
 
     So that a page does what stands on it, and nothing else; the command looks again at all of it.
     """
-    said, _ = decisions.opened(envelope, reviewers)
+    with meant():
+        said, _ = decisions.opened(envelope, reviewers)
     if said.submission != submission:
         raise UsageError(
             f"it was signed about the submission {said.submission}", remedy="bring it to the page of that one"
@@ -59,9 +73,12 @@ def expect_decision(envelope: Any, reviewers: Reviewers, submission: str) -> Non
 
 def expect_revocation(envelope: Any, reviewers: Reviewers, digest: str) -> None:
     """Raise unless a reviewer has signed to revoke exactly this bundle."""
-    said, _ = revocation.opened(envelope, reviewers)
+    with meant():
+        said, _ = revocation.opened(envelope, reviewers)
     if said.bundle_digest != digest:
-        raise MalformedError(f"it was signed to revoke another bundle: {said.bundle_digest}")
+        raise UsageError(
+            f"it was signed to revoke the bundle {said.bundle_digest}", remedy="bring it to the page of that one"
+        )
 
 
 def record(state: Path, data: bytes) -> Outcome:

@@ -169,14 +169,14 @@ def test_what_is_no_signature_of_a_reviewer_about_this_submission_enters_nothing
     }
     for name, data in files.items():
         answer = upload(reviewer, here, data)
-        assert answer.status_code in {400, 500}, name
+        assert answer.status_code == 400, name
         assert "It is on record" not in answer.text, name
         assert "Traceback" not in answer.text, name
     assert upload(reviewer, here, b"a" * MAX_BODY).status_code == 413
     assert reviewer.post(f"{here}/record", word=reviewer.word, file="text").status_code == 400
     assert size(fresh) == before
     wrong = upload(reviewer, f"/releases/digest/{'ab' * 32}/revoke", files["a revocation"])
-    assert wrong.status_code in {400, 500}
+    assert wrong.status_code == 400
     assert size(fresh) == before
 
 
@@ -201,7 +201,7 @@ def test_expired_or_of_another_instance_is_refused_by_the_command_itself(fresh: 
 def test_what_cannot_be_a_decision_is_not_prepared(world: WebWorld, inside: Visit, fields: dict[str, str]) -> None:
     right = {"decision": "approve", "channel": "production", "reason": "r", "days": "1"}
     answer = inside.post(f"/submissions/{world.held}/decide/prepare", word=inside.word, **(right | fields))
-    assert answer.status_code in {400, 500}
+    assert answer.status_code == 400
     assert "content-disposition" not in answer.headers
 
 

@@ -79,14 +79,15 @@ def prepare_decision(house: House, wanted: str, form: Any) -> Download:
     word = _field(form, "decision")
     if word not in handover.WORDS:
         raise UsageError(f"{word!r:.40} is no decision", remedy="choose approve or reject")
-    made = decisions.about(
-        entry,
-        house.ledger.origin,
-        "approve" if word == "approve" else "reject",
-        channel=house.policy().channel(_field(form, "channel")).name,
-        reason=_reason(form),
-        expires_at=expiry(_days(form)),
-    )
+    with handover.meant():
+        made = decisions.about(
+            entry,
+            house.ledger.origin,
+            "approve" if word == "approve" else "reject",
+            channel=house.policy().channel(_field(form, "channel")).name,
+            reason=_reason(form),
+            expires_at=expiry(_days(form)),
+        )
     return Download(f"decision-{entry.submission}.json", decisions.to_sign(made))
 
 
@@ -134,13 +135,14 @@ def revoke(house: House, digest: str, parameters: Any) -> Page:
 
 def prepare_revocation(house: House, digest: str, form: Any) -> Download:
     """Return the bytes of a revocation."""
-    made = revocation.about(
-        house.ledger.origin,
-        digest,
-        reason=_reason(form),
-        rollback=_field(form, "rollback") == "yes",
-        expires_at=expiry(_days(form)),
-    )
+    with handover.meant():
+        made = revocation.about(
+            house.ledger.origin,
+            digest,
+            reason=_reason(form),
+            rollback=_field(form, "rollback") == "yes",
+            expires_at=expiry(_days(form)),
+        )
     return Download(f"revocation-{digest[:12]}.json", revocation.to_sign(made))
 
 
