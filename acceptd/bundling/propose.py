@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any, Final
 
+from acceptd.bundling.batch import NAME, together
 from acceptd.bundling.guess import bounds_of, kind_of
 from acceptd.bundling.look import Goldens, Looked, Seen, Shape
 from acceptd.bundling.vectors_text import WANTED
@@ -74,6 +75,8 @@ class _Maker:
         self.fill_in: list[str] = []
         self.left_out: list[str] = []
         self._dims: dict[str, dict[str, int]] = {}
+        self._merged = False
+        """Whether sizes without a name of their own were taken for the batch."""
         self._open: set[str] = set()
         """Names whose rank or element type the runtime alone told."""
 
@@ -116,8 +119,9 @@ class _Maker:
         place = f"models[{number}]"
         goldens = self._looked.goldens
         facts = seen.facts
-        inputs = list(self._ports("input", seen))
-        outputs = list(self._ports("output", seen))
+        inputs, outputs, self._merged = together(
+            list(self._ports("input", seen)), list(self._ports("output", seen)), goldens.shapes
+        )
         sizes = _sizes(inputs, outputs, goldens)
         made: dict[str, Any] = {"name": name, "file": seen.file}
         if 1 <= facts.ir_version <= 1000:
@@ -233,7 +237,10 @@ class _Maker:
                 known = [size for size in sizes.get(dim, ()) if size <= MAX_DIM]
                 bounds = bounds_of(dim, axis, known, fed=fed or dim in (inputs or ()))
                 self._dims[dim] = {"min": bounds.low, "max": bounds.high}
-                self.comments[f"dims[{len(self._dims) - 1}]"] = [f"A guess: {bounds.reason}."]
+                said = [f"A guess: {bounds.reason}."]
+                if self._merged and dim == NAME:
+                    said.append("The file has no name for it: first axes of inputs are taken for the batch.")
+                self.comments[f"dims[{len(self._dims) - 1}]"] = said
                 self.fill_in += [] if any(one.startswith("dims") for one in self.fill_in) else [_DIMS]
         if "?" in shape and fed:
             self.comments[f"{place}.shape"] = [

@@ -140,6 +140,34 @@ def test_what_the_file_leaves_open_is_as_the_runtime_loads_it() -> None:
     assert "does not say its rank" in text
 
 
+def shapes_of(inputs: list[list[Any]], outputs: list[list[Any]], *first: int) -> list[Any]:
+    """Shapes of a proposal; ``first`` are the sizes of the inputs' first axes in golden sets."""
+    given = facts(
+        [value(f"x{n}", shape) for n, shape in enumerate(inputs)],
+        [value(f"y{n}", shape) for n, shape in enumerate(outputs)],
+    )
+    seen = {f"x{n}": ((size, *(1 for _ in inputs[n][1:])),) for n, size in enumerate(first)}
+    made = propose(Looked((Seen("model.onnx", given),), Goldens(("t",), ("t",), shapes=seen)))
+    assert read(made) == made.manifest
+    return [one.shape for one in (*made.manifest.models[0].inputs, *made.manifest.models[0].outputs)]
+
+
+def test_first_axes_that_an_exporter_numbered_are_one_batch() -> None:
+    assert shapes_of([["unk__7", 21], ["unk__8", 21]], [["unk__9", 1], ["unk__7", 1]]) == [
+        ["batch", 21], ["batch", 21], ["?", 1], ["batch", 1]
+    ]  # fmt: skip
+    assert shapes_of([["?", 3, "?"], ["?"]], [["p2o.DynamicDimension.0"]]) == [["batch", 3, "?"], ["?"], ["?"]]
+    assert shapes_of([["batch", 3], ["unk__1", 3]], []) == [["batch", 3], ["batch", 3]]
+
+
+def test_a_numbered_name_that_stands_elsewhere_too_is_no_batch() -> None:
+    assert shapes_of([["unk__7", "unk__7"]], []) == [["unk__7", "unk__7"]]
+    assert shapes_of([["unk__7", "batch"]], []) == [["unk__7", "batch"]]
+    assert shapes_of([["seq", 4]], []) == [["seq", 4]]
+    assert shapes_of([["unk__7", 2], ["unk__8", 2]], [], 3, 3) == [["batch", 2], ["batch", 2]]
+    assert shapes_of([["unk__7", 2], ["unk__8", 2]], [], 3, 4) == [["unk__7", 2], ["unk__8", 2]]
+
+
 def test_several_models_get_names_of_their_own_and_a_quantised_one_its_table() -> None:
     quantised = Quantisation(method="static", format="qdq", per_channel=True, weight_types=["int8", "evil\n"])
     one = facts([value("x", ["n", 4])], [value("y", ["n", 3])], quantisation=quantised)
@@ -154,7 +182,7 @@ def test_several_models_get_names_of_their_own_and_a_quantised_one_its_table() -
 
 def test_what_the_grammar_cannot_express_is_left_out_and_said() -> None:
     given = facts(
-        [value("x", [-1, 2**40, ""]), value("x", [1]), value("", [1]), value("w", [1], overridable=True)],
+        [value("x", [7, -1, 2**40, ""]), value("x", [1]), value("", [1]), value("w", [1], overridable=True)],
         [value("y", None), value("o", [1], "undefined")],
         ir_version=10**7,
         opsets={"ai.onnx": -3},
@@ -162,7 +190,7 @@ def test_what_the_grammar_cannot_express_is_left_out_and_said() -> None:
     made = propose(Looked((Seen("model.onnx", given),)))
     model = made.manifest.models[0]
     assert [one.name for one in model.inputs] == ["x"]
-    assert model.inputs[0].shape == ["?", "?", "?"]
+    assert model.inputs[0].shape == [7, "?", "?", "?"]
     assert (model.ir_version, model.opsets, model.outputs[0].shape) == (None, None, None)
     assert len(made.left_out) == 3
     assert read(made) == made.manifest
