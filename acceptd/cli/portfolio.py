@@ -9,6 +9,7 @@ from typing import Final
 import typer
 from rich.console import Console
 from rich.padding import Padding
+from rich.table import Table
 from rich.text import Text
 
 from acceptd.cli.common import console
@@ -83,8 +84,11 @@ def _print_place(out: Console, rows: Place) -> None:
     told = dict.fromkeys(note for row in rows for note in row.notes if note.code not in _UNTOLD)
     for note in sorted(told, key=lambda note: (note.rank, note.at)):
         style = "red" if note.rank < 2 else "yellow" if note.attention else ""
-        text = Text.assemble(("! " if note.attention else "- ", style), line(note.text, 300))
-        out.print(Padding(text, (0, 0, 0, 2), expand=False))
+        row = Table.grid()
+        row.add_column(width=2)
+        row.add_column(overflow="fold")
+        row.add_row(Text("!" if note.attention else "-", style=style), Text(line(note.text, 300)))
+        out.print(Padding(row, (0, 0, 0, 2), expand=False))
 
 
 def _print_urgent(out: Console, places: Sequence[Place]) -> None:
