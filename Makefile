@@ -145,6 +145,7 @@ docs: setup  ## pages that are generated from the code
 	$(PY) -m tools.gen_outline
 	$(PY) -m tools.gen_probes
 	$(PY) -m tools.gen_operator_versions
+	$(PY) -m tools.gen_metrics
 	$(PY) -m tools.gen_selftest
 	.venv/bin/ruff format -q acceptd/selftest_bundles.py acceptd/cli/outline.py
 

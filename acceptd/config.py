@@ -83,6 +83,22 @@ class RetentionTable(BaseModel):
     """How often the daemon looks; first soon after its start."""
 
 
+class MetricsTable(BaseModel):
+    """Where figures for Prometheus are shown; nowhere by default."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+
+    file: Annotated[str, Field(max_length=4096, pattern=r"^(/.*\.prom)?$")] = ""
+    """A file for node_exporter's textfile collector, replaced whole."""
+    listen: Annotated[
+        str,
+        Field(max_length=108, pattern=r"^(unix:/.+|(127\.0\.0\.1|\[::1\]):[0-9]{1,5})?$"),
+    ] = ""
+    """``unix:/path`` or a port of this host alone: ``127.0.0.1:9464``, ``[::1]:9464``."""
+    seconds: Annotated[int, Field(ge=1, le=3600)] = 15
+    """How often the file is written."""
+
+
 class KeyTable(BaseModel):
     """Where one role's private key is, if not in ``keys/``."""
 
@@ -130,6 +146,7 @@ class Settings(BaseModel):
     inbox: InboxTable = InboxTable()
     checkpoint: CheckpointTable = CheckpointTable()
     retention: RetentionTable = RetentionTable()
+    metrics: MetricsTable = MetricsTable()
     keys: KeysTable = KeysTable()
     exports: Annotated[list[ExportTable], Field(max_length=64)] = []
     """Directories that follow what is current."""

@@ -30,6 +30,7 @@ from acceptd.intake.claims import Claim
 from acceptd.intake.files import remove_tree
 from acceptd.intake.inbox import Inbox, InboxSettings, Notice
 from acceptd.lifecycle import EXAMINED, Lifecycle
+from acceptd.metrics.counting import counting
 from acceptd.record.anchor import open_anchor
 from acceptd.record.entry import moment_of
 from acceptd.record.keystore import in_force, open_signer, own_history
@@ -78,6 +79,7 @@ class Daemon:
         self._told = ""
         """What the service manager is to read first."""
         self._notifier = Notifier.take(os.environ)
+        self._count = counting(settings.metrics)
         self.ready = threading.Event()
 
     def stop(self) -> None:
@@ -110,6 +112,7 @@ class Daemon:
         with ExitStack() as stack:
             rooms = self._open(stack)
             self._recover(rooms)
+            stack.enter_context(self._count.shown(rooms, self._house, self._pulse))
             gc.collect()
             gc.freeze()  # what was made up to here stays: no collection needs to go through it again
             self.ready.set()
@@ -189,7 +192,7 @@ class Daemon:
                 store=self.paths.store,
                 # Ed25519 is deterministic (RFC 8032): a secret that needs no file of its own.
                 secret=signer.sign(b"acceptd probe seed v1"),
-                on_replaced=lambda reason: log.warning("warm parent replaced", reason=reason),
+                on_replaced=self._replaced,
                 lanes=self.settings.workers or capacity.cores,
             )
         )
@@ -212,7 +215,8 @@ class Daemon:
             release_keys=keys,
             discard=inbox.discard,
             standing=lambda: notary.standing,
-            on_verdict=lambda *_: notary.nudge(),
+            on_verdict=notary.nudge,
+            count=self._count,
             on_stage=self._progress.stage,
         )
         retention = Retention(self.paths.state, ledger, self.rules, self.settings.retention)
@@ -224,6 +228,10 @@ class Daemon:
             self.paths, self.settings, self.rules, rooms, self._offer_again, self._pulse.beat
         )
         return rooms
+
+    def _replaced(self, reason: str) -> None:
+        log.warning("warm parent replaced", reason=reason)
+        self._count.replaced(reason)
 
     def _end_broken(self, reason: str) -> None:
         self._broken = reason
@@ -252,11 +260,9 @@ class Daemon:
 
     def _inbox(self) -> Inbox:
         table = self.settings.inbox
+        settle, rescan = table.settle_seconds, table.rescan_seconds
         wanted = InboxSettings(
-            settle_seconds=table.settle_seconds,
-            rescan_seconds=table.rescan_seconds,
-            polling=table.polling,
-            scan_cap=table.max_entries,
+            settle_seconds=settle, rescan_seconds=rescan, polling=table.polling, scan_cap=table.max_entries
         )
         return Inbox(self.paths.inbox, wanted, self._claimed, self._noticed)
 
@@ -318,6 +324,7 @@ class Daemon:
         What its own storage or ledger refuses (a full disk) says nothing about the submission: it waits for the
         operator until its time is over, for a key's command without end. Anything else counts as a death.
         """
+        self._count.failed()
         ours = isinstance(error, StateError | LedgerError | OSError)
         log.error(
             "submission failed",
@@ -364,12 +371,14 @@ class Daemon:
         except AcceptdError as error:
             log.error("policy not reloaded: the old one stays", error=str(error))  # noqa: TRY400
             self._told = f"policy not reloaded: {error}; "
+            self._count.reloaded(accepted=False)
         else:
             with self._rules_lock:
                 self._rules = fresh
             log.info("policy reloaded", policy=fresh.policy_digest)
             _tell_observed(fresh)
             self._told = ""
+            self._count.reloaded(accepted=True)
         finally:  # whatever came of it: the service manager waits for this word
             self._tell_standing(rooms, self._notifier.ready)
 

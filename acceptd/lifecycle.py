@@ -30,6 +30,7 @@ from acceptd.intake import files
 from acceptd.intake.claims import Claim
 from acceptd.kept import KeptOutputs
 from acceptd.known_rules import KnownRules
+from acceptd.metrics.counting import Counting
 from acceptd.ordering import Shelf
 from acceptd.policy.contract import Contract
 from acceptd.promotions import KEPT, Promoted, Promotions
@@ -78,7 +79,8 @@ class Lifecycle:
     rules: Callable[[], Rules]
     ledger_signer: Signer
     release_keys: ReleaseKeys
-    on_verdict: Callable[[str, str, dict[str, float]], None] = lambda _id, _verdict, _timings: None
+    on_verdict: Callable[[], None] = lambda: None
+    count: Counting = field(default_factory=Counting)
     standing: Callable[[], str] = lambda: "unanchored"
     """Whether a place outside the state keeps the ledger's checkpoints; each verdict says so."""
     discard: Callable[[Claim], list[str]] = lambda _claim: []
@@ -311,7 +313,8 @@ class Lifecycle:
         log.info("judged", verdict=outcome.judgement.verdict, model=model, reason=outcome.judgement.reason, **told)
         if only and outcome.judgement.verdict == "inconclusive":  # its submitter's command ends with 0
             log.error("observed without a judgement: see to this host", reason=outcome.judgement.reason)
-        self.on_verdict(row.id, outcome.judgement.verdict, outcome.timings_ms)
+        self.on_verdict()
+        self.count.judged(row.id, outcome)
 
     # -- judged -> promoted ---------------------------------------------------------------------------
 
@@ -333,6 +336,8 @@ class Lifecycle:
                 done = Promoted(trouble=str(error))
                 log.warning("not promoted", reason=str(error))
         self.queue.advance(row.id, "promoted", **done.kept())
+        if done.releases:
+            self.count.promoted(row.id)
 
     # -- promoted -> done -----------------------------------------------------------------------------
 

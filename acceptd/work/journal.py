@@ -72,6 +72,10 @@ class Journal:
             log.warning("lease", state=told.state, lease=told.lease, after_s=step["seconds"], **shown)
         self._changed.set()
 
+    def given_up(self) -> dict[str, int]:
+        """Return how many leases were given up since the start, by reason."""
+        return dict(self._meter.reasons)
+
     def nudge(self) -> None:
         """Something that is shown has changed without a step: the queue, for example."""
         self._changed.set()

@@ -10,9 +10,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from acceptd.cell.client import Cell
 from acceptd.config import CHECKOUT
+from acceptd.metrics.catalogue import METRICS
 from tests import commands
 from tests.world import PATIENCE, World
 
@@ -117,13 +119,22 @@ def test_ready_comes_after_the_walls_the_policy_is_read_anew_and_a_hung_loop_is_
     assert world.daemon.poll() is None  # every other thread is well
 
 
-def test_a_stop_is_told(world: World, manager: Manager) -> None:
+def test_a_stop_is_told_and_every_figure_was_shown(world: World, manager: Manager, tmp_path: Path) -> None:
     environment = {**os.environ, **manager.environment}
+    shown = tmp_path / "acceptd.prom"
+    with (world.state / "acceptd.toml").open("a") as settings:
+        settings.write(f'[metrics]\nfile = "{shown}"\n')
     with world.log.open("ab") as log:
         words = ["daemon", "--state", str(world.state)]
         world.daemon = commands.Process(*words, environment=environment, stdout=log, stderr=log)
     manager.until(lambda text: text.startswith("READY=1"))
     world.stop()
+    figures = {family.name: family for family in text_string_to_metric_families(shown.read_text())}
+    declared = {one.name.removesuffix("_total") for one in METRICS}
+    assert declared - set(figures) == {"acceptd_revocations_age_seconds"}  # there is no list yet
+    assert set(figures) <= declared
+    assert [one.value for one in figures["acceptd_up"].samples] == [1.0]
+    assert figures["acceptd_ledger_entries"].samples[0].value >= 1
     manager.until(lambda text: text.startswith("STOPPING=1\nSTATUS=stopping: 0 running"))
 
 

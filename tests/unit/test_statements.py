@@ -19,6 +19,7 @@ from acceptd.errors import InternalError
 from acceptd.evidence import JobRecord, PlacedNode, Placement, Schema, SealFailure, Submission, ValueInfo
 from acceptd.known_rules import KnownRules
 from acceptd.lifecycle import Lifecycle
+from acceptd.metrics.counting import Counting
 from acceptd.policy.manifest import Manifest
 from acceptd.policy.policy import Policy
 from acceptd.policy.profile import Profile
@@ -226,7 +227,7 @@ def test_an_entry_that_comes_between_does_not_make_the_number_a_lie(
         queue = Queue(ledger)
         lifecycle: Any = SimpleNamespace(
             ledger=ledger, queue=queue, ledger_signer=load_signer(tmp_path, "ledger"), _known=KnownRules(ledger),
-            standing=lambda: "unanchored", on_verdict=lambda *_: None,
+            standing=lambda: "unanchored", on_verdict=lambda: None, count=Counting(),
         )  # fmt: skip
         rules = Rules(Policy(), "a" * 64, Profile(), "b" * 64, DOCS)
         tree = Ledger.tree

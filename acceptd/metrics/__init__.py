@@ -1,0 +1,1 @@
+"""What a running daemon counts and shows to Prometheus. No submitted name is ever a label."""
