@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from typing import Any
 
 import structlog
 
@@ -275,7 +276,9 @@ class Daemon:
             rooms.lifecycle.claim(claim)
         rooms.notary.start()
         rooms.workers.start()
-        rooms.journal.start(rooms.workers.show, beside=self._write_progress)
+        rooms.journal.start(
+            lambda meter: rooms.workers.show(meter) | self._rules_told(), beside=self._write_progress
+        )
         self._offer_again()
         self._house.watch_space()  # before the first claim
         rooms.inbox.start()
@@ -379,8 +382,14 @@ class Daemon:
             _tell_observed(fresh)
             self._told = ""
             self._count.reloaded(accepted=True)
+            rooms.journal.nudge()
         finally:  # whatever came of it: the service manager waits for this word
             self._tell_standing(rooms, self._notifier.ready)
+
+    def _rules_told(self) -> dict[str, Any]:
+        """Return what is in force now, for whoever must not rely on what the files say."""
+        rules = self.rules()
+        return {"policy_digest": rules.policy_digest, "observe": rules.policy.observe.model_dump()}
 
     def _tell_standing(self, rooms: Rooms, tell: Callable[[str], None]) -> None:
         """Tell the service manager in one line how things stand; nothing that a submitter wrote is in it."""

@@ -22,6 +22,7 @@ from acceptd.report.escape import line
 
 PATIENCE: Final = 20.0
 """Seconds of processor time for all sets of one call: more than in an acceptance, since sets are made once."""
+OUT_OF_TIME: Final = "its seconds were over before this set"
 _OTHER: Final = "--oracle onnxruntime makes regression sets; --oracle FILE.npz takes expected values of your own"
 
 
@@ -37,9 +38,12 @@ class Task:
     inputs: Blob
 
 
-def ask(place: Bench, task: Task, oracle: str, outputs: Blob) -> tuple[list[list[Named]], Origin]:
+def ask(
+    place: Bench, task: Task, oracle: str, outputs: Blob, patience: float = PATIENCE
+) -> tuple[list[list[Named]], Origin]:
     """Return for each set the values that ``oracle`` computed, which lie in ``outputs``, and what they prove.
 
+    ``patience``: seconds that the evaluator gets at least, whatever the policy says.
     Raises UsageError with what the oracle said where it cannot compute one of them.
     """
     external = [path for path in task.seen.external if task.listing.has(path)]
@@ -60,7 +64,7 @@ def ask(place: Bench, task: Task, oracle: str, outputs: Blob) -> tuple[list[list
     }
     rules = place.rules
     if oracle == REFERENCE:
-        patient = max(rules.policy.reference.seconds, PATIENCE)
+        patient = max(rules.policy.reference.seconds, patience)
         table = rules.policy.reference.model_copy(update={"seconds": patient})
         limits = reference_limits(rules.policy.model_copy(update={"reference": table}))
         spec |= {"seconds": patient}
@@ -116,7 +120,7 @@ def _values(record: JobRecord, sets: Sequence[VectorSet], oracle: str) -> list[l
             if told is not None:
                 why = line(told.error, 300)
             elif record.ending == "done":
-                why = "its seconds were over before this set; try fewer sets, or smaller ones"
+                why = f"{OUT_OF_TIME}; try fewer sets, or smaller ones"
             else:
                 why = ending_of(record)
             raise UsageError(f"{what} cannot compute {line(one.name, 80)}: {why}", remedy=_OTHER)

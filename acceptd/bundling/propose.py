@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 from typing import Any, Final
 
 from acceptd.bundling.batch import NAME, together
-from acceptd.bundling.guess import bounds_of, kind_of
+from acceptd.bundling.guess import Bounds, bounds_of, kind_of
 from acceptd.bundling.look import Goldens, Looked, Seen, Shape
 from acceptd.bundling.vectors_text import WANTED
 from acceptd.errors import UsageError
@@ -35,6 +35,10 @@ class Wishes:
     version: str = ""
     origin: str = ""
     """Of the golden sets that lie there."""
+    whole: tuple[int, int] | None = None
+    """Range of inputs of whole numbers that nobody has declared one for, as a guess."""
+    sizes: tuple[int, int] | None = None
+    """Fixed sizes, as a guess: of a first axis, and of every other one of an input that has no number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +179,9 @@ class _Maker:
                 "FILL IN: least and greatest value of an element; only declared ranges are probed.",
                 "range = [0.0, 1.0]" if "float" in value.dtype else "range = [0, 100]",
             ]
+            if self._wishes.whole is not None and "float" not in value.dtype:
+                made["range"] = list(self._wishes.whole)
+                self.comments[f"{place}.range"] = ["A guess that every index allows; only this range is probed."]
             if not any(one.startswith("range") for one in self.fill_in):
                 self.fill_in.append("range of each input: without one, nothing but the golden sets is tried")
         return made
@@ -226,6 +233,8 @@ class _Maker:
         if value.name in self._open:
             self.comments[f"{place}.shape"] = ["As onnxruntime loads it; the file itself leaves it open."]
         for axis, dim in enumerate(shape):
+            if dim == "?" and fed and self._wishes.sizes is not None:
+                dim = shape[axis] = f"axis_{axis}"  # noqa: PLW2901 - a name, so that it is bounded
             if not isinstance(dim, str) or dim == "?":
                 continue
             if dim in lonely:
@@ -236,6 +245,9 @@ class _Maker:
             elif dim not in self._dims:
                 known = [size for size in sizes.get(dim, ()) if size <= MAX_DIM]
                 bounds = bounds_of(dim, axis, known, fed=fed or dim in (inputs or ()))
+                if self._wishes.sizes is not None and fed:
+                    size = self._wishes.sizes[axis > 0]
+                    bounds = Bounds(size, size, "a size at which it runs; it did not at others that were tried")
                 self._dims[dim] = {"min": bounds.low, "max": bounds.high}
                 said = [f"A guess: {bounds.reason}."]
                 if self._merged and dim == NAME:

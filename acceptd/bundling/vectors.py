@@ -16,7 +16,7 @@ from acceptd.bundling.inputs import CAST, decoded, drawn
 from acceptd.bundling.listing import Listing
 from acceptd.bundling.lock import contents, read_text, written_back
 from acceptd.bundling.look import look
-from acceptd.bundling.oracles import Task, ask
+from acceptd.bundling.oracles import PATIENCE, Task, ask
 from acceptd.bundling.origins import REFERENCE, RUNTIME, Origin, of_caller
 from acceptd.bundling.readback import read_manifest
 from acceptd.bundling.vectors_text import table, with_table
@@ -46,6 +46,8 @@ class Wanted:
     expected: tuple[Path, ...] = ()
     origin: str = ""
     model: str = ""
+    patience: float = PATIENCE
+    """Seconds of processor time that the evaluator gets at least."""
 
     def checked(self) -> Wanted:
         """Return itself. Raises UsageError where it cannot be meant."""
@@ -136,7 +138,7 @@ def _filled(place: Bench, task: Task, wanted: Wanted, expected: Blob) -> tuple[l
         plain = decoded(place, task, wanted.inputs, (), expected)
     fitting = _fitting(task, plain, wanted, "")
     asked = Task(task.listing, task.manifest, task.model, task.seen, fitting, task.inputs)
-    values, origin = ask(place, asked, wanted.oracle, expected)
+    values, origin = ask(place, asked, wanted.oracle, expected, wanted.patience)
     filled = [one.model_copy(update={"expected": found}) for one, found in zip(fitting, values, strict=True)]
     return _fitting(task, filled, wanted, "the oracle's values"), origin
 

@@ -47,6 +47,7 @@ _COMMANDS = {
     "status": ("status", "status"),
     "report": ("report", "report"),
     "observe": ("observe", "observe"),
+    "adopt": ("adopt", "adopt"),
     "doctor": ("doctor", "doctor"),
     "gc": ("gc", "gc"),
     "selftest": ("selftest", "selftest"),

@@ -82,6 +82,11 @@ def print_observed(out: Console, seen: Sequence[listed.Seen], observes: str) -> 
             out.print()
             out.print(f"NOT JUDGED  {line(one.name, 140)}", style="magenta")
             _indented(out, f"{line(one.reason)}: acceptd report {line(one.submission, 60)}")
+    print_refusals(out, seen)
+
+
+def print_refusals(out: Console, seen: Sequence[listed.Seen]) -> None:
+    """Print by finding code what refuses or holds which models."""
     for refusal in listed.refusals(seen):
         names = ", ".join(line(one.name, 140) for one in refusal.models[:NAMES_SHOWN])
         more = len(refusal.models) - NAMES_SHOWN

@@ -13,7 +13,9 @@ from typing import Any, Final, Literal
 
 from rich.console import Console
 
+from acceptd.adopt.rows import Row
 from acceptd.cli import (
+    adopt,
     check,
     common,
     observe,
@@ -36,7 +38,7 @@ from acceptd.release.book import Book
 from acceptd.release.difference import Change, Difference, Side
 from acceptd.release.history import HistoryLine
 from acceptd.replay.again import Replayed
-from acceptd.report import html, junit, observed_list, observed_page, sarif, terminal
+from acceptd.report import adopt_page, html, junit, observed_list, observed_page, sarif, terminal
 from acceptd.report.document import for_team
 from acceptd.report.escape import line
 from acceptd.report.logs import processors
@@ -127,6 +129,14 @@ def _differing(report: Report) -> Difference:
     text = str(report["reason"])
     one = Side("", text, 1, "promote", "", "", text, "", "", ())
     return Difference(one, one, (Change("manifest", text, text, text),))
+
+
+def _adopted(report: Report) -> list[Row]:
+    text = str(report["reason"])
+    told = {"model": text, "version": text, "reason": text, "said": text, "needs": [text], "edited": [text]}
+    made = Row(path=text, kind="model", state="made", name=text, verdict="rejected", **told)  # type: ignore[arg-type]
+    decisive = [(text, "hold", text), ("parity/mismatch", "reject", text)]
+    return [made.model_copy(update={"decisive": decisive}), made.model_copy(update={"state": "failed"})]
 
 
 def _observed(report: Report) -> list[observed_list.Seen]:
@@ -252,6 +262,22 @@ CHANNELS: Final = (
         "html",
         lambda report: observed_page.page(_observed(report), report["reason"], report["reason"]).encode(),
         ("acceptd.cli.observe",),
+    ),
+    Channel(
+        "terminal: an adoption",
+        "lines",
+        lambda report: _screen(
+            lambda out: adopt.print_rows(out, _adopted(report), report["reason"], observe=True)
+        ),
+        ("acceptd.cli.adopt",),
+    ),
+    Channel(
+        "HTML: an adoption",
+        "html",
+        lambda report: adopt_page.page(
+            _adopted(report), report["reason"], report["reason"], report["reason"], observe=True
+        ).encode(),
+        ("acceptd.cli.adopt",),
     ),
     Channel(
         "terminal: a verified file",

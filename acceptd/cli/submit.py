@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-import secrets
-import shutil
 import signal
 import time
 from pathlib import Path
@@ -27,6 +23,7 @@ from acceptd.cli.common import (
 from acceptd.cli.stages import Stages
 from acceptd.config import Paths, require_state
 from acceptd.daemon_lock import holder
+from acceptd.dropping import POLL_SECONDS, drop, find, unique
 from acceptd.errors import StateError, UsageError
 from acceptd.local import kind_of
 from acceptd.policy.names import valid_name
@@ -34,11 +31,6 @@ from acceptd.report.escape import line
 from acceptd.report.observed import would
 from acceptd.report.terminal import print_verdict
 from acceptd.work import progress_file
-
-_STEM_BYTES = 200
-"""So much of a name is kept, for the rest of it to fit into a file system's 255 bytes."""
-POLL_SECONDS = 0.05
-"""A submitter has no socket to the daemon, only the outbox: looking there is the interface."""
 
 
 def submit(
@@ -61,8 +53,8 @@ def submit(
         )
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, leave)
-    name = _unique(source.name, kind)
-    _drop(source, inbox, name, directory=kind == "directory")
+    name = unique(source.name, kind)
+    drop(source, inbox, name, directory=kind == "directory")
     if not wait:
         if json_:
             typer.echo(json.dumps({"team": chosen, "drop": name}))
@@ -92,33 +84,6 @@ def _only_team(paths: Paths) -> str:
     return teams[0]
 
 
-def _unique(name: str, kind: str) -> str:
-    """Return a name that nobody has yet, at the end before the suffix, so that no ``.part`` makes it wait."""
-    suffix = "" if kind == "directory" else f".{kind}"
-    stem = os.fsencode(name.removesuffix(suffix))[:_STEM_BYTES].decode("utf-8", "ignore").lstrip(".")
-    return f"{stem}-{secrets.token_hex(4)}{suffix}"
-
-
-def _drop(source: Path, inbox: Path, name: str, *, directory: bool) -> None:
-    """Copy beside, then rename: the drop appears whole, and needs no settling time."""
-    hidden = inbox / f".{name}.part"
-    try:
-        if directory:
-            shutil.copytree(source, hidden, symlinks=True)
-        else:
-            shutil.copyfile(source, hidden)
-        os.rename(hidden, inbox / name)
-    except BaseException as error:
-        with contextlib.suppress(OSError):
-            shutil.rmtree(hidden) if hidden.is_dir() else hidden.unlink()
-        if isinstance(error, shutil.Error):  # one line for the first of what may be a long list
-            place, _, reason = error.args[0][0]
-            raise UsageError(
-                f"{place} cannot be copied: {reason}", remedy="a bundle holds readable regular files"
-            ) from error
-        raise
-
-
 def _wait(paths: Paths, team: str, name: str, timeout: float, *, as_json: bool) -> int:
     try:
         report = _watch(paths, team, name, timeout)
@@ -146,7 +111,7 @@ def _watch(paths: Paths, team: str, name: str, timeout: float) -> dict[str, Any]
     known: set[str] = set()
     with Stages(team, name, running=holder(paths.lock) is not None) as stages:
         while time.monotonic() < deadline:
-            report = _find(paths.outbox / team, name, known)
+            report = find(paths.outbox / team, name, known)
             if report is not None:
                 return report
             stages.show(progress_file.read(paths.outbox, team, name))
@@ -155,17 +120,3 @@ def _watch(paths: Paths, team: str, name: str, timeout: float) -> dict[str, Any]
         f"no verdict on {team}/{name} within {timeout:g} s",
         remedy="see `acceptd status`: is the daemon running?",
     )
-
-
-def _find(outbox: Path, name: str, known: set[str]) -> dict[str, Any] | None:
-    with contextlib.suppress(FileNotFoundError):
-        for item in os.scandir(outbox):
-            if item.name in known or item.name.startswith("."):
-                continue
-            verdict = Path(item.path) / "verdict.json"
-            if verdict.is_file():
-                known.add(item.name)
-                report: dict[str, Any] = json.loads(verdict.read_bytes())
-                if report.get("drop") == name:
-                    return report
-    return None

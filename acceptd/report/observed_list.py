@@ -124,13 +124,12 @@ def _seen(key: tuple[str, str, str], entry: Entry, hidden: Callable[[Entry], Seq
         submission=str(entry.submission),
         policy=str(body.get("policy")),
         policy_digest=str(body.get("policy_digest")),
-        decisive=_decisive(verdict, [*body.get("findings", ()), *hidden(entry)], str(body.get("reason"))),
+        decisive=decisive(verdict, [*body.get("findings", ()), *hidden(entry)], str(body.get("reason"))),
     )
 
 
-def _decisive(
-    verdict: str, findings: Sequence[Mapping[str, Any]], reason: str
-) -> tuple[tuple[str, str, str], ...]:
+def decisive(verdict: str, findings: Sequence[Mapping[str, Any]], reason: str) -> tuple[tuple[str, str, str], ...]:
+    """Return (code, severity, message) of the findings that decided against acceptance, each code once."""
     if verdict == "accepted":
         return ()
     severity = _DECIDES.get(verdict)

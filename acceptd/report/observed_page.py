@@ -26,26 +26,33 @@ def page(seen: Sequence[Seen], observes: str, made_at: str) -> str:
     )
     body = [
         head,
-        _section("Not judged: the host is at fault", "".join(map(_lost, lost))),
-        _section("By finding", "".join(map(_refusal, found)) or "<p>Nothing would be refused or held.</p>"),
-        _section("Models", _models(seen)),
+        section("Not judged: the host is at fault", "".join(map(_lost, lost))),
+        section("By finding", "".join(map(refusal, found)) or "<p>Nothing would be refused or held.</p>"),
+        section("Models", _models(seen)),
     ]
+    return document("Observe mode: what would be refused", tone, body)
+
+
+def document(title: str, tone: str, body: Sequence[str]) -> str:
+    """Return the whole page; ``title`` and ``tone`` are our own words, ``body`` is markup already."""
     # The style element's content is hashed by the content policy, so it stands exactly as it is.
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{CONTENT_POLICY}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="referrer" content="no-referrer">\n'
-        f"<title>Observe mode: what would be refused</title>\n<style>{CSS}</style>\n</head>\n"
+        f"<title>{title}</title>\n<style>{CSS}</style>\n</head>\n"
         f'<body>\n<main class="{tone}">\n{"".join(body)}</main>\n</body>\n</html>\n'
     )
 
 
-def _section(title: str, content: str) -> str:
+def section(title: str, content: str) -> str:
+    """Return a section of the page; nothing where it has no content."""
     return f"<section><h2>{title}</h2>{content}</section>\n" if content else ""
 
 
-def _refusal(one: Refusal) -> str:
+def refusal(one: Refusal) -> str:
+    """Return the block of one finding code."""
     severity = markup(one.severity)
     many = f"{len(one.models)} model{'s' if len(one.models) > 1 else ''} of {', '.join(one.teams)}"
     names = ", ".join(f"<code>{markup(model.name, 140)}</code>" for model in one.models[:_NAMED])

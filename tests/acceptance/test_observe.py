@@ -40,7 +40,7 @@ def test_an_observing_daemon_records_what_would_be_and_the_next_submission_outsi
             ("accepted", True, None), ("rejected", True, None),
         ]  # fmt: skip
         assert rows["observe"]["everything"]
-        assert "observe everything" in made.acceptd("status").stdout
+        assert "observe everything" in " ".join(made.acceptd("status").stdout.split())
         assert [entry["body"]["observed"] for entry in made.entries("verdict")] == [True, True]
         assert made.entries("intent") == []
         made.until(lambda: not list((made.state / "sealed").iterdir()), "the sealed copies are gone")
@@ -57,8 +57,22 @@ def test_an_observing_daemon_records_what_would_be_and_the_next_submission_outsi
         assert "observed: would be rejected" in report.read_text(encoding="utf-8")
         assert MODEL_ID in (tmp_path / "page.html").read_text(encoding="utf-8")
 
+        (tmp_path / "models").mkdir()
+        (tmp_path / "models" / "old.onnx").write_bytes(classifier.build_model())
+        adopt = ("adopt", str(tmp_path / "models"), "--into", str(tmp_path / "out"), "--team", TEAM, "--submit")
+        taken = made.acceptd(*adopt, "--json")
+        assert taken.returncode == 0, taken.stderr
+        [row] = json.loads(taken.stdout)["models"]
+        assert (row["verdict"], row["model"]) == ("accepted", f"{TEAM}/old")
+        assert row["submission"] in {one["submission"] for one in made.entries("verdict")}
+        assert made.entries("intent") == []
+
         (policies / "demo.toml").write_text(plain)
         made.reload()
+        made.until(lambda: b'"everything": false' in (made.state / "work.json").read_bytes(), "it tells so")
+        refused = made.acceptd(*adopt)
+        assert refused.returncode == 2
+        assert "it would promote" in refused.stderr
         digest = made.entries("verdict")[0]["body"]["bundle_digest"]
         refused = made.acceptd("release", "promote", MODEL_ID, "--digest", digest)
         assert refused.returncode == 2
@@ -66,6 +80,7 @@ def test_an_observing_daemon_records_what_would_be_and_the_next_submission_outsi
         done = made.acceptd("submit", str(good), "--team", TEAM, "--wait")
         assert done.returncode == 0, done.stderr
         assert "production 1" in done.stdout
-        assert json.loads(made.acceptd("observe", "--json").stdout)["models"] == []
+        left = json.loads(made.acceptd("observe", "--json").stdout)["models"]
+        assert [one["name"] for one in left] == [f"{TEAM}/old"]
         verified = made.acceptd("ledger", "verify")
         assert verified.returncode == 0, verified.stdout
