@@ -5,7 +5,10 @@ STATE ?=
 unexport PYTHONDONTWRITEBYTECODE
 # As many tests side by side as there are cores; a file's tests stay together, in order, in one process.
 WORKERS ?= logical
+# Whoever waits for daemons and cells leaves a third of a core idle: three of those for two cores.
+WAITING ?= $(if $(filter logical,$(WORKERS)),$(shell expr $$(nproc) \* 3 / 2),$(WORKERS))
 BESIDE := -n $(WORKERS) --maxprocesses 8 --dist loadfile
+BESIDE_WAITING := -n $(WAITING) --maxprocesses 8 --dist loadfile
 # Files in this order, the long ones first: none of those is left for one core at the end.
 IN_ORDER := --no-loadscope-reorder
 TESTS_FAST := tests/unit tests/property
@@ -24,14 +27,14 @@ demo: setup  ## the main job, through a running daemon and real drops
 
 test: setup  ## every layer, fast ones first; the cell's layer again as an ordinary user when started by root
 	$(PY) -m pytest -q $(BESIDE) $(TESTS_FAST)
-	$(PY) -m pytest -q $(BESIDE) $(IN_ORDER) $(TESTS_REST)
-	@sh tools/as_user.sh $(BESIDE) -m "not any_uid" tests/cell
+	$(PY) -m pytest -q $(BESIDE_WAITING) $(IN_ORDER) $(TESTS_REST)
+	@sh tools/as_user.sh $(BESIDE_WAITING) -m "not any_uid" tests/cell
 
 test-fast: setup  ## unit and property tests only
 	$(PY) -m pytest -q $(BESIDE) $(TESTS_FAST)
 
 test-user: setup  ## the cell's layer as an ordinary user
-	@sh tools/as_user.sh $(BESIDE) tests/cell
+	@sh tools/as_user.sh $(BESIDE_WAITING) tests/cell
 
 soak-cell: setup  ## 1,000 jobs in one cell, a third of them crashing, hanging or bombing: nothing may be left
 	$(PY) -m tests.cell.soak 1000

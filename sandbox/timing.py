@@ -100,6 +100,7 @@ def _timed(call: Callable[[], Any], samples: int, seconds: float, first: float =
     is known to take, in ms.
     """
     walls: list[float] = []
+    collecting = gc.isenabled()  # a warm parent collects nothing while it warms up
     gc.disable()  # a collection inside one sample is the interpreter's time, not the model's
     try:
         cpu, started = time.process_time(), time.perf_counter()
@@ -112,7 +113,8 @@ def _timed(call: Callable[[], Any], samples: int, seconds: float, first: float =
             walls.append(round(last * 1000, 6))
         return walls, round((time.process_time() - cpu) * 1000, 6)
     finally:
-        gc.enable()
+        if collecting:
+            gc.enable()
 
 
 def cold_phases(*, hash_ms: float, session_ms: float, first_ms: float | None) -> list[dict[str, Any]]:

@@ -158,7 +158,7 @@ class World:
         while not holds():
             if time.monotonic() > deadline:
                 raise AssertionError(f"{what}: not within {PATIENCE:g} s; {self.log.read_text(errors='replace')}")
-            time.sleep(0.01)
+            time.sleep(0.02)
 
 
 @contextmanager

@@ -7,6 +7,7 @@ control runs the very same source in an ordinary process without walls and must 
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -14,14 +15,18 @@ import tempfile
 import textwrap
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import acceptd
+from acceptd import selftest
 from acceptd.cell import escape
 from acceptd.cell.client import Cell
 from acceptd.cell.probes import GROUPS
-from tests.cell.conftest import Attack
+from tests.cell.conftest import Attack, whole_interpreter
 
 pytestmark = pytest.mark.cell
 NAMES = sorted(escape.BY_NAME)
@@ -46,9 +51,36 @@ def victim() -> Iterator[Path]:
 
 
 @pytest.fixture(scope="module")
-def inside(cell: Cell) -> dict[str, escape.Got]:
-    """What every probe got under all walls, files named as they are inside."""
-    return {got.probe.name: got for got in escape.run_all(cell, escape.PROBES, escape.PLACES_INSIDE)}
+def selftested(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What `acceptd selftest --json` says; where its comparer cannot start, its escapes alone."""
+    if whole_interpreter.args[0]:
+        return {"rows": [asdict(row) for row in selftest._escapes()]}
+    # From another directory, with neither tests/ nor examples/ on the path and onnx never imported here.
+    code = (
+        "import sys; from acceptd.cli.main import main; sys.argv = ['acceptd', 'selftest', '--json']\n"
+        "try: main()\n"
+        "finally: assert not {'onnx', 'onnxruntime', 'pytest', 'examples'} & set(sys.modules)"
+    )
+    search = os.pathsep.join(
+        [str(Path(acceptd.__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path_factory.mktemp("elsewhere"),
+        env={**os.environ, "PYTHONPATH": search},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    body: dict[str, Any] = json.loads(done.stdout)
+    return body | {"exit": done.returncode, "said": done.stderr[-500:]}
+
+
+@pytest.fixture(scope="module")
+def inside(selftested: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """What every probe got under all walls, files named as they are inside, in `acceptd selftest`."""
+    return {row["probe"]: row for row in selftested["rows"] if row["group"] in GROUPS}
 
 
 @pytest.fixture(scope="module")
@@ -76,8 +108,22 @@ def test_positive_control_the_attack_works_outside(name: str, victim: Path, tmp_
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_attack_fails_inside(name: str, inside: dict[str, escape.Got]) -> None:
-    assert inside[name].held, inside[name]
+def test_the_attack_fails_inside(name: str, inside: dict[str, dict[str, Any]]) -> None:
+    assert inside[name]["held"], inside[name]
+
+
+def test_the_selftest_tries_every_probe_once_and_a_control(selftested: dict[str, Any]) -> None:
+    rows = [row for row in selftested["rows"] if row["group"] != "hostile models"]
+    assert sorted(row["probe"] for row in rows) == sorted([selftest.CONTROL, *NAMES])
+    assert not [row for row in rows if not row["held"]]
+
+
+@whole_interpreter
+def test_the_whole_selftest_holds_on_this_host_without_the_checkout(selftested: dict[str, Any]) -> None:
+    assert not [row for row in selftested["rows"] if not row["held"]], selftested["said"]
+    assert selftested["exit"] == 0, selftested["said"]
+    assert selftested["probes"] == len(selftested["rows"]) == selftest.TOTAL
+    assert selftested["seconds"] < 120
 
 
 @pytest.mark.parametrize("name", OPENS_A_FILE)

@@ -1,11 +1,7 @@
-"""``acceptd selftest``: whole, quick, and red when a wall is down."""
+"""``acceptd selftest``: red when a wall is down, or a hostile model passes. test_escape.py runs it whole."""
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -19,42 +15,6 @@ from acceptd.selftest_bundles import BUNDLES, write
 from tests.cell.conftest import whole_interpreter
 
 pytestmark = pytest.mark.cell
-
-
-@pytest.mark.skipif(not whole_interpreter.args[0], reason="part of the whole selftest, which runs here")
-def test_the_escape_set_holds_on_this_host() -> None:
-    rows = list(selftest._escapes())
-    assert len(rows) == selftest.TOTAL - len(BUNDLES)
-    assert not [row for row in rows if not row.held]
-
-
-@whole_interpreter
-def test_everything_holds_on_this_host_without_the_checkout(tmp_path: Path) -> None:
-    # From another directory, with neither tests/ nor examples/ on the path and onnx never imported here.
-    code = (
-        "import sys; from acceptd.cli.main import main; sys.argv = ['acceptd', 'selftest', '--json']\n"
-        "try: main()\n"
-        "finally: assert not {'onnx', 'onnxruntime', 'pytest', 'examples'} & set(sys.modules)"
-    )
-    import acceptd
-
-    search = os.pathsep.join(
-        [str(Path(acceptd.__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": search},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    body = json.loads(done.stdout)
-    assert not [row for row in body["rows"] if not row["held"]], done.stderr[-500:]
-    assert done.returncode == 0, done.stderr[-500:]
-    assert body["probes"] == selftest.TOTAL
-    assert body["seconds"] < 120
 
 
 def test_a_wall_that_does_not_hold_ends_with_five(monkeypatch: pytest.MonkeyPatch) -> None:

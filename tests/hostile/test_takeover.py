@@ -35,7 +35,7 @@ def liar(
     """Yield a bench whose cell runs a copy of the sandbox with ``code`` behind ``module`` (and more: ``also``)."""
     honest = Path(sandbox.__file__).parent
     package = home / "sandbox"
-    shutil.copytree(honest, package, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(honest, package)  # with bytecode: what is not changed need not be compiled again
     for path in (home, *home.parents):
         if path.owner() == home.owner() and path != path.parent and path.name.startswith(("pytest", "test")):
             path.chmod(0o755)

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnx.defs
 import pytest
 from onnx import TensorProto, helper
 
 from sandbox import inspect
-from sandbox.inspect import ranges, trees
+from sandbox.inspect import functions, ranges, trees
 from tests import static_world as world
 
 pytestmark = pytest.mark.unit
@@ -239,3 +240,9 @@ def test_preload_needs_no_file_and_leaves_nothing_behind() -> None:
     before = set(os.listdir("/proc/self/fd"))
     inspect.preload()
     assert set(os.listdir("/proc/self/fd")) == before
+
+
+def test_every_operator_of_onnx_s_whole_history_is_a_built_in_name() -> None:
+    history = {(one.domain or "ai.onnx", one.name) for one in onnx.defs.get_all_schemas_with_history()}
+    assert history == functions.BUILT_IN
+    assert ("ai.onnx", "Upsample") in history  # deprecated long ago

@@ -44,7 +44,8 @@ def imported(role: str) -> set[str]:
     """Return the top-level modules of a process that loaded the jobs of a role."""
     code = (
         f"import sys, json; sys.path.insert(0, {str(Path(__file__).parents[2])!r})\n"
-        f"from sandbox import jobs; jobs.load({role!r})\n"
+        f"import gc; gc.disable(); from sandbox import jobs; jobs.load({role!r})\n"
+        "assert not gc.isenabled(), 'every collection while it warms up looks through all that was imported'\n"
         "print(json.dumps(sorted({name.partition('.')[0] for name in sys.modules})))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
