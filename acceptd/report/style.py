@@ -63,7 +63,7 @@ svg { display: block; width: 100%; height: 5rem; color: var(--tone); background:
   border-top: 1px solid var(--line); }
 details { margin-top: .6rem; } summary { color: var(--soft); cursor: pointer; padding: .2rem 0; }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: .25rem 1.2rem; margin: 0; }
-dt { color: var(--soft); } dd { margin: 0; overflow-wrap: anywhere; }
+dt { color: var(--soft); overflow-wrap: anywhere; } dd { margin: 0; overflow-wrap: anywhere; min-width: 0; }
 :focus-visible { outline: 2px solid var(--link); outline-offset: 2px; }
 @media (max-width: 34rem) { main { padding: 1.2rem .9rem 3rem; } h1 { font-size: 1.35rem; }
   dl { grid-template-columns: 1fr; } dd { margin-bottom: .5rem; }

@@ -50,7 +50,7 @@ class Console:
 
     def trouble(self, request: Request, status: int, message: str, remedy: str = "") -> Response:
         """Return the page of something that went wrong; without a session also the way in."""
-        blocks: list[Any] = [Text(message, "bad"), *([Text(remedy)] if remedy else [])]
+        blocks: list[Any] = [Text(message, "bad"), *([Text(remedy, own=True)] if remedy else [])]
         if request.scope["state"].get("cookie"):
             blocks.append(Links([("To the queue", "/")]))
         elif status == 401:
@@ -131,7 +131,7 @@ def build(house: House, sessions: Sessions, place: Place) -> Any:
     async def leave(request: Request) -> Response:
         sessions.leave(request.scope["state"]["cookie"])
         request.scope["state"]["cookie"] = ""
-        answer = console.answer(request, Page("Session ended", [Text(_ANOTHER)]))
+        answer = console.answer(request, Page("Session ended", [Text(_ANOTHER, own=True)]))
         answer.delete_cookie(place.cookie, httponly=True, samesite="strict", secure=place.https)
         return answer
 

@@ -38,10 +38,14 @@ class Facts:
 
 @dataclass(frozen=True)
 class Text:
-    """A paragraph. ``look``: empty, ``soft``, ``good``, ``bad``."""
+    """A paragraph. ``look``: empty, ``soft``, ``good``, ``bad``.
+
+    ``own``: words of this program alone, in which backticks mean code; in others they are what somebody wrote.
+    """
 
     text: str
     look: str = ""
+    own: bool = False
     kind: str = "text"
 
 

@@ -199,6 +199,21 @@ def test_axe_finds_nothing_serious(world: WebWorld, at: Reader, name: str, schem
     assert serious == []
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_serious_on_the_way_in_either(browser: Browser, console: Served, scheme: Any) -> None:
+    context = browser.new_context(bypass_csp=True, color_scheme=scheme)
+    page = context.new_page()
+    try:
+        for address in ("/", "/enter", "/enter?token=abc"):
+            page.goto(f"{console.address}{address}")
+            found = Axe().run(page).response["violations"]
+            assert [one["id"] for one in found if one["impact"] in {"serious", "critical"}] == []
+            page.set_viewport_size({"width": 360, "height": 800})
+            assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    finally:
+        context.close()
+
+
 def test_axe_would_find_something(at: Reader) -> None:
     session = at.page.context.new_cdp_session(at.page)
     session.send("Page.setBypassCSP", {"enabled": True})

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
+from acceptd.web import guard
 from acceptd.web.guard import HEADERS, MAX_BODY, Place
 from acceptd.web.session import LIFE_SECONDS, MOST, Sessions
 from tests.web_world import Visit, WebWorld, addresses, visit
@@ -177,6 +179,26 @@ def test_what_is_no_form_of_ours_is_refused_in_words(inside: Visit, kind: str, b
     answer = inside.client.post("/leave", content=body, headers=headers)
     assert answer.status_code in {400, 403, 415}
     assert "Traceback" not in answer.text
+
+
+def test_a_body_that_never_comes_is_given_up(world: WebWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guard, "BODY_SECONDS", 0.01)
+    answers: list[Any] = []
+
+    async def never() -> Any:
+        await asyncio.Event().wait()
+
+    async def send(message: Any) -> None:
+        answers.append(message)
+
+    with visit(world) as one:
+        headers = [(b"host", b"console.test:8460"), (b"sec-fetch-site", b"same-origin"), (b"content-length", b"9")]
+        scope = {
+            "type": "http", "method": "POST", "path": "/enter", "raw_path": b"/enter", "query_string": b"",
+            "headers": headers, "http_version": "1.1", "scheme": "http", "server": ("127.0.0.1", 8460),
+        }  # fmt: skip
+        asyncio.run(one.client.app(scope, never, send))
+    assert answers[0]["status"] == 408
 
 
 def test_a_long_address_is_refused(inside: Visit) -> None:

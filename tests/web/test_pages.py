@@ -109,6 +109,14 @@ def test_no_block_lets_a_hostile_text_through(text: str) -> None:
     assert not INVISIBLE.search(made)
 
 
+def test_backticks_of_others_stay_what_they_are() -> None:
+    page = Page("t", [Text("$(id) `id`"), Text("run `acceptd <b>`", own=True), Text("one ` alone", own=True)])
+    made = render.html(page, render.Frame())
+    assert "<p>$(id) `id`</p>" in made
+    assert "<p>run <code>acceptd &lt;b&gt;</code></p>" in made
+    assert "<p>one ` alone</p>" in made
+
+
 def test_no_template_goes_around_the_escaping() -> None:
     for path in sorted((render.HERE / "templates").glob("*.html")):
         text = path.read_text("utf-8")

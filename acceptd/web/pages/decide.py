@@ -111,7 +111,7 @@ def revoke(house: House, digest: str, parameters: Any) -> Page:
     return Page(
         f"Revoke {digest[:12]}…",
         [
-            *([Text(missing, "bad")] if missing else []),
+            *([Text(missing, "bad", own=True)] if missing else []),
             Facts([
                 ("Bundle digest", digest_cell(digest)), ("In full", Cell(digest, look="code")),
                 ("Current on", ", ".join(current) or "no channel"),

@@ -37,7 +37,8 @@ def replay(house: House, parameters: Any) -> Page:
     ])  # fmt: skip
     about = Text(
         "Stored evidence is judged again under another policy; nothing is run, and nothing is written. "
-        "`acceptd policy replay` does all of it at once."
+        "`acceptd policy replay` does all of it at once.",
+        own=True,
     )
     if not policy:
         return Page("Policy replay", [about, form], nav="Replay")
