@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from acceptd.cli.check import leave
 from acceptd.cli.common import (
     EXIT_BY_VERDICT,
     JsonOption,
     StateOption,
     chosen_state,
     console,
+    end_in_order,
     existing,
     progress_console,
     worst,
@@ -67,8 +66,7 @@ def adopt(
     root = existing(directory, "the directory")
     if not root.is_dir():
         raise UsageError(f"{directory} is no directory", remedy="name the directory that holds the models")
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, leave)
+    end_in_order()
     settings = load_settings(chosen_state(state))
     rules = load_rules(policies_directory(settings), policy or settings.policy)
     place = Place(into.absolute())

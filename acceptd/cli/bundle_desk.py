@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import typer
 
-from acceptd.cli.common import console, progress_console
+from acceptd.cli.common import console, end_in_order, progress_console
 from acceptd.report.escape import line
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ def rules_of(state: Path) -> Rules:
 @contextmanager
 def desk(rules: Rules, doing: str) -> Iterator[Bench]:
     """Yield a place with a warm cell; on a terminal ``doing`` shows at once."""
+    end_in_order()
     with progress_console().status(f"{doing} …"):
         from acceptd import local
 

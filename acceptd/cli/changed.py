@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
@@ -11,8 +10,16 @@ from typing import Annotated
 import typer
 
 from acceptd.acceptance import ANY_TEAM
-from acceptd.cli.check import SetOption, leave
-from acceptd.cli.common import EXIT_BY_VERDICT, StateOption, chosen_state, console, progress_console, worst
+from acceptd.cli.check import SetOption
+from acceptd.cli.common import (
+    EXIT_BY_VERDICT,
+    StateOption,
+    chosen_state,
+    console,
+    end_in_order,
+    progress_console,
+    worst,
+)
 from acceptd.config import load_settings, policies_directory
 from acceptd.report.escape import line
 from acceptd.rules import load_rules
@@ -48,8 +55,7 @@ def check_changed(
     state: StateOption = None,
 ) -> None:
     """Check each bundle that one of these files belongs to. Ends as the worst of them."""
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, leave)
+    end_in_order()
     top = Path.cwd()
     bundles, lone = bundles_of(files or [], top)
     out = console()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -21,6 +20,7 @@ from acceptd.cli.common import (
     StateOption,
     chosen_state,
     console,
+    end_in_order,
     existing,
     progress_console,
     worst,
@@ -69,8 +69,7 @@ def check(
         raise UsageError("--against goes with one bundle", remedy="acceptd check PATH --against OLDER")
     if html is not None and suite is not None:
         raise UsageError("--html goes with one bundle", remedy="acceptd check PATH --html report.html")
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, leave)
+    end_in_order()
     rules = _rules(chosen_state(state), policy, overrides or [])
     wanted = {"--jsonl": jsonl, "--html": html, "--sarif": sarif, "--junit": junit}
     if suite is not None:
@@ -84,12 +83,6 @@ def check(
             older = existing(against, "the bundle to compare with") if against is not None else None
             code = _one(place, rules, team, targets, older, as_json=json_, every=every)
     raise typer.Exit(code)
-
-
-def leave(number: int, _frame: object) -> None:
-    """End as Ctrl-C does, so that no process and no temporary directory is left."""
-    signal.signal(number, signal.SIG_IGN)
-    raise SystemExit(128 + number)
 
 
 def _rules(state: Path, policy: str, overrides: list[str]) -> Rules:

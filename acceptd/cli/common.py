@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import re
+import signal
 import sys
 from pathlib import Path
 from typing import IO, Annotated, Any, Final, cast
@@ -60,6 +61,18 @@ def progress_console() -> Console:
     """Return the console for progress and errors (standard error), so that standard output can be piped."""
     first_word.unsay()
     return Console(stderr=True, highlight=False, markup=False, emoji=False)
+
+
+def end_in_order() -> None:
+    """From here on SIGTERM and SIGHUP end the command as Ctrl-C does: nothing that it started or made is left."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, leave)
+
+
+def leave(number: int, _frame: object) -> None:
+    """End as Ctrl-C does."""
+    signal.signal(number, signal.SIG_IGN)
+    raise SystemExit(128 + number)
 
 
 def chosen_state(state: Path | None) -> Path:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 from collections import Counter
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -12,8 +11,15 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from acceptd.cli.check import leave
-from acceptd.cli.common import JsonOption, StateOption, chosen_state, console, progress_console, worst
+from acceptd.cli.common import (
+    JsonOption,
+    StateOption,
+    chosen_state,
+    console,
+    end_in_order,
+    progress_console,
+    worst,
+)
 from acceptd.config import load_settings, policies_directory, require_state
 from acceptd.errors import UsageError
 from acceptd.policy.names import valid_model_id, valid_name
@@ -44,8 +50,7 @@ def reaccept(
     from acceptd.reaccept.standing import promoted
     from acceptd.record.log import Ledger
 
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, leave)
+    end_in_order()
     paths = require_state(chosen_state(state))
     settings = load_settings(paths.state)
     rules = _rules(settings, policy, profile)

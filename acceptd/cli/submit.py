@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import json
-import signal
 import time
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from acceptd.cli.check import leave
 from acceptd.cli.common import (
     EXIT_BY_VERDICT,
     JsonOption,
     StateOption,
     chosen_state,
     console,
+    end_in_order,
     existing,
     progress_console,
 )
@@ -51,8 +50,7 @@ def submit(
         raise UsageError(
             f"there is no inbox for team {chosen!r}", remedy="the operator makes it: acceptd init --team"
         )
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, leave)
+    end_in_order()
     name = unique(source.name, kind)
     drop(source, inbox, name, directory=kind == "directory")
     if not wait:
