@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -215,7 +213,7 @@ def _http_trouble(console: Console) -> Callable[[Request, Any], Any]:
 
 def _trouble(console: Console) -> Callable[[Request, Exception], Any]:
     async def handler(request: Request, error: Exception) -> Response:
-        traceback.print_exception(error, file=sys.stderr)  # for the operator alone
+        # Starlette raises it once more after this, and the server logs it, for the operator alone.
         return console.trouble(
             request, 500, f"internal error: {type(error).__name__}", "the terminal of `acceptd web` says more"
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import logging
 import os
 import secrets
 import signal
@@ -17,6 +18,7 @@ from urllib.parse import urlsplit
 import uvicorn
 
 from acceptd.errors import UsageError
+from acceptd.report.escape import line
 from acceptd.web.app import build
 from acceptd.web.guard import Place
 from acceptd.web.house import House
@@ -65,6 +67,7 @@ def serve(state: Path, wish: Wish, told: Callable[[str], None]) -> None:
     try:
         opened, place, address = listen(wish)
         sessions = Sessions(told=lambda token: told(f"{address}/enter?token={token}"))
+        log_to_stderr()
         server = uvicorn.Server(_config(build(house, sessions, place)))
         sessions.told(sessions.token)
         for number in (signal.SIGINT, signal.SIGTERM):  # uvicorn ends in order, then raises it once more
@@ -75,6 +78,22 @@ def serve(state: Path, wish: Wish, told: Callable[[str], None]) -> None:
         house.ledger.close()
         if wish.unix is not None:
             wish.unix.unlink(missing_ok=True)
+
+
+class _Escaping(logging.Formatter):
+    """Lines for a terminal: a traceback may quote what a team wrote."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return "\n".join(line(text, 2000) for text in super().format(record).split("\n"))
+
+
+def log_to_stderr() -> None:
+    """Let the server's own words, and the tracebacks of our errors, reach standard error as printable lines."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(_Escaping("acceptd web: %(message)s"))
+    logger = logging.getLogger("uvicorn.error")
+    logger.handlers, logger.propagate = [handler], False
+    logger.setLevel(logging.WARNING)
 
 
 def _end(_number: int, _frame: object) -> None:

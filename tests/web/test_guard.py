@@ -205,9 +205,7 @@ def test_a_long_address_is_refused(inside: Visit) -> None:
     assert inside.get("/?code=" + "a" * 3000).status_code == 414
 
 
-def test_an_error_of_ours_shows_no_traceback(
-    inside: Visit, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_error_of_ours_shows_no_traceback(inside: Visit, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: Any) -> None:
         raise ValueError("a secret of the inside")
 
@@ -216,7 +214,6 @@ def test_an_error_of_ours_shows_no_traceback(
     assert answer.status_code == 500
     assert "secret" not in answer.text
     assert "Traceback" not in answer.text
-    assert "a secret of the inside" in capsys.readouterr().err, "the operator's terminal says it"
     for name, value in HEADERS.items():
         assert answer.headers[name.decode()] == value.decode()
 

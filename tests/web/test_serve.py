@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import logging
 import re
 import signal
 import socket
@@ -17,7 +18,7 @@ import pytest
 
 from acceptd.errors import UsageError
 from acceptd.web import serve
-from tests.web_world import ROOT, Visit, WebWorld, addresses
+from tests.web_world import NASTY, ROOT, Visit, WebWorld, addresses
 
 pytestmark = pytest.mark.acceptance
 
@@ -165,6 +166,24 @@ def test_every_page_does_without_the_private_keys(world: WebWorld, inside: Visit
     finally:
         keys.rmdir()
         (world.state / "away").rename(keys)
+
+
+def test_a_traceback_reaches_the_terminal_without_what_drives_it(capsys: pytest.CaptureFixture[str]) -> None:
+    logger = logging.getLogger("uvicorn.error")
+    before = logger.handlers, logger.propagate, logger.level
+    try:
+        serve.log_to_stderr()
+        try:
+            raise ValueError(NASTY)
+        except ValueError:
+            logger.exception("Exception in ASGI application")
+    finally:
+        logger.handlers, logger.propagate, _ = before
+        logger.setLevel(before[2])
+    said = capsys.readouterr().err
+    assert "ValueError" in said
+    assert "test_serve.py" in said
+    assert all(char.isprintable() or char == "\n" for char in said)
 
 
 def test_it_loads_no_model_library_and_no_numpy() -> None:
