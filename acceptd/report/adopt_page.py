@@ -9,7 +9,7 @@ from acceptd.report.escape import markup
 from acceptd.report.observed import would
 from acceptd.report.observed_list import refusals
 from acceptd.report.observed_page import document, refusal, section
-from acceptd.report.tables import BAD, code, table
+from acceptd.report.tables import BAD, code, table, whole_table
 
 
 def page(rows: Sequence[Row], policy: str, policy_digest: str, made_at: str, *, observe: bool) -> str:
@@ -26,12 +26,12 @@ def page(rows: Sequence[Row], policy: str, policy_digest: str, made_at: str, *, 
     )
     body = [
         head,
-        section("Models", _models(there, observe=observe)),
-        section("Not adopted", _left([row for row in rows if row.state in {"failed", "skipped"}])),
         section(
             "What would be refused, by finding" if observe else "What is refused, by finding",
             "".join(map(refusal, found)),
         ),
+        section("Not adopted", _left([row for row in rows if row.state in {"failed", "skipped"}])),
+        section("Models", _models(there, observe=observe)),
         section("What needs a person", "".join(map(_todo, there))),
         section("What golden sets prove", _proves()),
     ]
@@ -52,14 +52,14 @@ def _models(rows: Sequence[Row], *, observe: bool) -> str:
         for row in rows
     ]
     head = ("bundle", "", "golden sets", "check", "for", "contract", "to do")
-    return table(head, cells, right=(6,)) if cells else ""
+    return whole_table(head, cells, right=(6,))
 
 
 def _left(rows: Sequence[Row]) -> str:
     cells = [
         (code(row.path), f"{BAD if row.state == 'failed' else ''}{row.state}", markup(row.reason)) for row in rows
     ]
-    return table(("file", "", "why"), cells) if cells else ""
+    return whole_table(("file", "", "why"), cells)
 
 
 def _todo(row: Row) -> str:

@@ -9,7 +9,7 @@ from acceptd.report.escape import markup
 from acceptd.report.observed import would
 from acceptd.report.observed_list import Refusal, Seen, refusals, summary
 from acceptd.report.style import CONTENT_POLICY, CSS
-from acceptd.report.tables import code, table
+from acceptd.report.tables import code, whole_table
 
 _NAMED: Final = 40
 _TONES: Final = ("inconclusive", "rejected", "held", "accepted")
@@ -88,4 +88,4 @@ def _models(seen: Sequence[Seen]) -> str:
         for one in sorted(seen, key=lambda one: (_TONES.index(one.verdict), one.name))
     ]
     head = ("model", "", "for", "judged", "submission", "policy")
-    return table(head, rows) if rows else ""
+    return whole_table(head, rows)

@@ -18,6 +18,12 @@ def code(value: Any) -> str:
     return f"<code>{markup(value)}</code>"
 
 
+def whole_table(head: Sequence[str], rows: Sequence[Sequence[str]], right: Iterable[int] = ()) -> str:
+    """Return every row, in tables of at most :data:`ROWS`: for a page whose point is the list."""
+    numbers = tuple(right)
+    return "".join(table(head, rows[start : start + ROWS], numbers) for start in range(0, len(rows), ROWS))
+
+
 def table(
     head: Iterable[str], rows: Sequence[Sequence[str]], right: Iterable[int] = (), *, names: bool = True
 ) -> str:

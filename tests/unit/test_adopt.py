@@ -304,6 +304,29 @@ def test_further_trials_have_fixed_sizes_of_what_has_no_number_and_the_last_is_t
     assert "a size at which it runs" in manifest_text(tried[1].proposal)
 
 
+def test_where_evaluator_and_runtime_differ_the_sets_are_the_runtimes_and_the_line_says_so(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    oracles = Oracles(monkeypatch)
+    made, wishes = begun(tmp_path, [2, 4])
+    [trial] = goldens.trials(BENCH, tmp_path, made, wishes)
+    assert trial.evaluated
+    other = goldens.regression(BENCH, tmp_path, trial, "expected nan, got 0.1")
+    assert (other.evaluated, other.made, "gives other values: expected nan" in other.said) == (False, True, True)
+    assert [one.name for one in tmp_path.glob("goldens_*")] == ["goldens_onnxruntime_2"]
+    oracles.broken["onnxruntime"] = "boom"
+    assert goldens.regression(BENCH, tmp_path, trial, "nan").said == "none: boom"
+    oracles.broken = {"reference": "ZipMap"}
+    [trial] = goldens.trials(BENCH, tmp_path, made, wishes)
+    assert not trial.evaluated
+
+
+def test_the_page_has_every_model_however_many() -> None:
+    many = [row(name=f"m-{number}", path=f"{number}.onnx", verdict="accepted") for number in range(450)]
+    text = page(many, "p", "a" * 64, "now", observe=False)
+    assert all(f">m-{number}<" in text for number in range(450))
+
+
 def test_whole_numbers_get_a_range_that_says_it_is_a_guess(tmp_path: Path) -> None:
     made, _ = begun(tmp_path, [2, 4], "int64")
     assert made.proposal.manifest.models[0].inputs[0].range == [0, 1]
