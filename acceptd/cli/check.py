@@ -20,6 +20,7 @@ from acceptd.cli.common import (
     StateOption,
     chosen_state,
     console,
+    counted,
     end_in_order,
     existing,
     progress_console,
@@ -227,7 +228,7 @@ def _print_summary(summary: dict[str, Any], lines: list[str]) -> None:
         out.print(text, soft_wrap=True)
     verdicts = "  ".join(f"{name} {count}" for name, count in summary["verdicts"].items())
     mean = summary["seconds"] / summary["cases"] * 1000
-    out.print(f"{summary['cases']} bundles: {verdicts}")
+    out.print(f"{counted(summary['cases'], 'bundle')}: {verdicts}")
     for code, count in list(summary["codes"].items())[:12]:
         out.print(f"  {count:6d}  {line(code, 80)}")
     out.print(f"{summary['seconds']:.1f} s, {mean:.0f} ms a bundle")

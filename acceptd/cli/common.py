@@ -80,6 +80,11 @@ def chosen_state(state: Path | None) -> Path:
     return state.absolute() if state is not None else default_state()
 
 
+def counted(number: int, one: str, many: str = "") -> str:
+    """Return a number with its noun: ``1 entry``, ``2 entries``; ``many`` where an s does not make the plural."""
+    return f"{number} {one if number == 1 else many or one + 's'}"
+
+
 def worst(codes: list[int]) -> int:
     """Return the exit code of a suite."""
     for code in WORST_ORDER:

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from acceptd.cell import doctor as cell_doctor
 from acceptd.cell.check import Check
-from acceptd.cli.common import JsonOption, StateOption, chosen_state, console, progress_console
+from acceptd.cli.common import JsonOption, StateOption, chosen_state, console, counted, progress_console
 from acceptd.cli.tables import print_pairs
 from acceptd.config import Paths, load_settings, policies_directory
 from acceptd.errors import AcceptdError
@@ -117,4 +117,6 @@ def _standing(state: Path) -> str:
             kept = exported(anchor, own_history(state, ledger), ledger.origin)
     except AcceptdError as error:
         return f"unanchored: {error}"
-    return f"anchored in {anchor.words}" + (f" at {kept.size} entries" if kept else ": it keeps no checkpoint yet")
+    return f"anchored in {anchor.words}" + (
+        f" at {counted(kept.size, 'entry', 'entries')}" if kept else ": it keeps no checkpoint yet"
+    )

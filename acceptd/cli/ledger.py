@@ -19,6 +19,7 @@ from acceptd.cli.common import (
     StateOption,
     chosen_state,
     console,
+    counted,
     progress_console,
     read_limited,
 )
@@ -99,12 +100,10 @@ def verify(
         out = console()
         for one in differences:
             out.print(line(f"differs: {one.what} {one.where}: {one.message}"), markup=False)
-        word = (
-            "verified"
-            if not differences
-            else f"{len(differences)} difference{'s' if len(differences) > 1 else ''}"
+        word = counted(len(differences), "difference") if differences else "verified"
+        out.print(
+            f"ledger: {counted(head.size, 'entry', 'entries')}, root {head.root.hex()[:16]}…, {word}", markup=False
         )
-        out.print(f"ledger: {head.size} entries, root {head.root.hex()[:16]}…, {word}", markup=False)
         if not kept:
             text = "no checkpoint from outside was compared: a cut log or a restored backup would not show"
             typer.echo(text, err=True)
@@ -194,7 +193,7 @@ def rebuild(state: StateOption = None) -> None:
     with Ledger.open(paths.state, create=False) as ledger:
         ledger.rebuild()
         size = ledger.tree().size
-    console().print(f"ledger: projections made anew from {size} entries", markup=False)
+    console().print(f"ledger: projections made anew from {counted(size, 'entry', 'entries')}", markup=False)
 
 
 @app.command("migrate")

@@ -13,7 +13,7 @@ from typing import Annotated, Final
 import typer
 from rich.console import Console
 
-from acceptd.cli.common import JsonOption, StateOption, chosen_state, console, worst
+from acceptd.cli.common import JsonOption, StateOption, chosen_state, console, counted, worst
 from acceptd.cli.times import moment
 from acceptd.config import load_settings, policies_directory, require_state
 from acceptd.kept import KeptOutputs
@@ -119,7 +119,7 @@ def print_replayed(out: Console, found: Sequence[Replayed]) -> None:
     order = ("changed", "needs-rerun", "not-replayable", "unchanged")
     order = ("changed", "needs-rerun", "not-replayable", "unchanged")
     words = [f"{counts[status]} {status}" for status in order if counts[status]] or ["none"]
-    out.print(f"{len(found)} submissions: {', '.join(words)}", soft_wrap=True)
+    out.print(f"{counted(len(found), 'submission')}: {', '.join(words)}", soft_wrap=True)
     drifted = sum(one.drifted for one in found)
     if drifted:
         told = f"{drifted} of them are judged otherwise by this version of acceptd under their own policy"

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from acceptd.cli.common import StateOption, chosen_state, console
+from acceptd.cli.common import StateOption, chosen_state, console, counted
 from acceptd.config import Paths
 from acceptd.errors import StateError, UsageError
 from acceptd.policy.names import valid_name
@@ -53,7 +53,7 @@ def init(
         for role, key in elsewhere.items():
             out.print(f"key        {role} {key.key_id[:16]} behind its command")
     with Ledger.open(paths.state) as ledger:
-        out.print(f"ledger     {paths.ledger} ({ledger.tree().size} entries)")
+        out.print(f"ledger     {paths.ledger} ({counted(ledger.tree().size, 'entry', 'entries')})")
     for name in team or ():
         make_team(paths, name)
         out.print(f"inbox      {paths.inbox / name}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
 
 from acceptd.evidence import Facts, Schema
 from acceptd.judge.finding import Finding
@@ -130,9 +131,13 @@ def _three_sides(
         yield from _told(model, fresh, left, right)
 
 
+_SIDES: Final = {"contract": "the contract", "manifest": "bundle.toml", "model": "the model"}
+"""Who says it, as a model team knows them."""
+
+
 def _told(model: ModelSpec, differing: Iterable[Difference], left: str, right: str) -> Iterator[Finding]:
     for one in differing:
-        message = f"{left} says {_short(one.agreed)}, {right} says {_short(one.found)}"
+        message = f"{_SIDES[left]} says {_short(one.agreed)}, {_SIDES[right]} says {_short(one.found)}"
         where = f"models.{model.name}: {one.port}"
         yield make(one.code, "judge", where, message, {left: one.agreed, right: one.found})
 

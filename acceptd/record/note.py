@@ -66,6 +66,11 @@ def verify(note: bytes, keys: Offices, origin: str | None = None) -> Checkpoint:
     )
 
 
+_NO_NOTE: Final = (
+    "no signed checkpoint: that is a log's name, a size, a root, an empty line and lines that begin with —"
+)
+
+
 def parse(note: bytes) -> tuple[Checkpoint, bytes, list[tuple[str, bytes]]]:
     """Return (checkpoint, signed text, [(name, key hash and signature)]) without verifying anything."""
     if len(note) > MAX_BYTES:
@@ -77,9 +82,9 @@ def parse(note: bytes) -> tuple[Checkpoint, bytes, list[tuple[str, bytes]]]:
         decoded = base64.b64decode(root.encode("ascii"), validate=True)
         signatures = [_signature(line) for line in below.removesuffix("\n").split("\n")]
     except (ValueError, UnicodeError, binascii.Error) as error:
-        raise MalformedError(f"not a signed checkpoint: {error}") from error
+        raise MalformedError(_NO_NOTE) from error
     if not blank or not below.endswith("\n") or not origin or not re.fullmatch(r"0|[1-9]\d{0,15}", size, re.ASCII):
-        raise MalformedError("not a signed checkpoint")
+        raise MalformedError(_NO_NOTE)
     if len(decoded) != merkle.HASH_BYTES or int(size) > MAX_INT:
         raise MalformedError("a checkpoint whose root or size cannot be")
     return Checkpoint(origin, int(size), decoded), f"{text}\n".encode(), signatures

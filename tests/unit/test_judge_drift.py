@@ -247,7 +247,7 @@ def test_a_yes_or_no_is_written_as_in_the_file() -> None:
 
     judged = world.verdict(manifest=world.a_manifest(optional), contract=world.a_contract())
     [one] = [one for one in judged.findings if one.code == "schema/optional-changed"]
-    assert one.message == "contract says false, manifest says true"
+    assert one.message == "the contract says false, bundle.toml says true"
 
 
 def test_a_domain_that_one_side_alone_names_is_told_as_such() -> None:
