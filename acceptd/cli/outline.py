@@ -16,8 +16,7 @@ HELP: Final = {
     "status": "Print the state of the queue, what runs, what was given up, and the newest submissions.",
     "report": "Print the report of one submission.",
     "observe": "Print what would be refused: the newest verdict of each model that was judged in observe mode.",
-    "adopt": "Propose bundles for existing models in bulk, check each in the cell, and say what needs a "
-    "person.",
+    "adopt": "Propose bundles for existing models in bulk, check each in the cell, and say what needs a person.",
     "doctor": "Try every wall and check the installation. Exit 5 if a required wall or the profile's runtime "
     "fails.",
     "gc": "Remove bundles, outputs and backups that have had their time. Each removal is an entry of the "
