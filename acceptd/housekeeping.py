@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import structlog
 
@@ -14,6 +14,7 @@ from acceptd.errors import AcceptdError
 from acceptd.lifecycle import EXAMINED
 from acceptd.record import reserve
 from acceptd.release.reconcile import Reconciled, catch_up
+from acceptd.release.rests import Rests
 from acceptd.release.settle import Terms
 from acceptd.rooms import Rooms
 from acceptd.rules import Rules
@@ -34,6 +35,8 @@ class Housekeeping:
     """Gives the sign of life, between two steps."""
     paused: bool = False
     """Nothing is claimed: the disk is nearly full."""
+    rests: Rests = field(default_factory=Rests)
+    """Of what cannot be caught up with: each try may burn a number."""
 
     def do(self) -> None:
         """Do one duty after the other."""
@@ -54,7 +57,10 @@ class Housekeeping:
     def keep_releases(self) -> None:
         """Finish what was killed, refresh what expires, promote what has had its time, write a checkpoint."""
         terms = Terms.of(self.rules().policy)
-        tell(catch_up(self.paths.state, self.rooms.ledger, self.rooms.keys, terms=terms, between=self.beat))
+        rooms = self.rooms
+        tell(
+            catch_up(self.paths.state, rooms.ledger, rooms.keys, terms=terms, between=self.beat, rests=self.rests)
+        )
         self.rooms.lifecycle.promotions.keep(self.beat)
         self.rooms.notary.nudge()
 

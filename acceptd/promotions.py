@@ -26,14 +26,13 @@ from acceptd.release import gate
 from acceptd.release.book import Row, read_book
 from acceptd.release.layout import store_lock
 from acceptd.release.promote import Release, promote
+from acceptd.release.rests import Rests
 from acceptd.release.settle import Terms
 from acceptd.release.signers import ReleaseKeys
 from acceptd.release.who import DAEMON
 from acceptd.review.desk import automatic
 from acceptd.rules import Rules
 
-LEAST_REST: Final = 60.0
-MOST_REST: Final = 3600.0
 KEPT: Final = ("release", "releases", "promotion_trouble")
 """What the report says of promotions, beside what was judged."""
 log = structlog.get_logger("acceptd.promotions")
@@ -80,8 +79,11 @@ class Promotions:
     """Seconds of a clock that is never set."""
     _told: set[tuple[str, str, str, str]] = field(default_factory=set)
     """Troubles that the log has already: a tick comes every few seconds."""
-    _rests: dict[tuple[str, str, str], tuple[float, float]] = field(default_factory=dict)
-    """Of what the storage refused, until when it is not tried again, and for how long: each try burns a number."""
+    _rests: Rests = field(init=False)
+    """Of what the storage refused: each try burns a number."""
+
+    def __post_init__(self) -> None:
+        self._rests = Rests(lambda: self.now())  # noqa: PLW0108 - a test sets that clock later
 
     def accepted(self, row: Submission, digest: str) -> Promoted:
         """Promote an accepted bundle, stored and under the store's lock, to the channels that its verdict named.
@@ -145,7 +147,7 @@ class Promotions:
             log.error("channel not refreshed", what=problem)
         for due in self.due():
             between()
-            if self.now() >= self._rests.get(due.place, (0.0, 0.0))[0]:
+            if self._rests.due(due.place):
                 self._promote(due, terms)
 
     def due(self) -> Iterator[Due]:
@@ -199,9 +201,8 @@ class Promotions:
                 self._told.add(told)
                 log.warning("not promoted", model=row.model_id, channel=rule.name, reason=str(error))
             if not isinstance(error, ReleaseError):  # a refusal takes no number; what people say counts at once
-                rest = min(max(2 * self._rests.get(due.place, (0.0, 0.0))[1], LEAST_REST), MOST_REST)
-                self._rests[due.place] = (self.now() + rest, rest)
+                self._rests.failed(due.place)
             return None
-        self._rests.pop(due.place, None)
+        self._rests.over(due.place)
         log.info("promoted", model=made.model_id, channel=made.channel, number=made.number)
         return made

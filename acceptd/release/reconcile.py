@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from acceptd.release import channel as channels
 from acceptd.release import store
 from acceptd.release.book import Book, read_book
 from acceptd.release.layout import model_lock, revocation_lock, store_lock
+from acceptd.release.rests import Rests
 from acceptd.release.revoke import carry_out
 from acceptd.release.settle import Terms, settle
 from acceptd.release.signers import ReleaseKeys
@@ -68,45 +70,67 @@ def catch_up(
     *,
     terms: Terms = _DEFAULT,
     between: Callable[[], None] = lambda: None,
+    rests: Rests | None = None,
 ) -> Reconciled:
     """Finish what a command that was killed beside a running daemon left: no restart comes to do it.
 
     Looks without a lock, and finishes under the locks; one who is still at work is waited for, and then nothing is
-    left to do. ``between`` is called before each channel. Raises as :func:`reconcile`.
+    left to do. ``between`` is called before each channel. ``rests`` keeps what failed, over the calls: it is tried
+    again ever later, and its problem told then. A revocation that comes meanwhile waits for none of it. Raises as
+    :func:`reconcile`.
     """
     done: list[str] = []
     problems: list[str] = []
+    rests = rests or Rests()
     try:
-        if _owed(state, keys, read_book(ledger)):
-            with revocation_lock(state, shared=False):
+        if (owed := _owed(state, keys, read_book(ledger))) and rests.due(owed):
+            with _resting(rests, owed), revocation_lock(state, shared=False):
                 if _owed(state, keys, read_book(ledger)):
                     carried = carry_out(state, ledger, keys, "", terms)
                     done.append(f"the revocation list {carried.number} was carried out")
                     problems += carried.problems
+            if problems:
+                rests.failed(_owed(state, keys, read_book(ledger)))  # some of it was done
     except (ReleaseError, SigningError) as error:
         problems.append(f"revocations: {error}")
     for model_id, channel in sorted(read_book(ledger).channels):
         between()
-        if not read_book(ledger).pending(model_id, channel):
+        pending = tuple((model_id, channel, row.number) for row in read_book(ledger).pending(model_id, channel))
+        if not pending or not rests.due(pending):
             continue
-        with revocation_lock(state, shared=True), model_lock(state, model_id):
-            try:
+        try:
+            with (
+                _resting(rests, pending),
+                revocation_lock(state, shared=True),
+                model_lock(state, model_id),
+            ):
                 done += settle(state, ledger, keys, model_id, channel, terms)
-            except (ReleaseError, SigningError, OSError) as error:
-                problems.append(f"{model_id} {channel}: {error}")
+        except (ReleaseError, SigningError, OSError) as error:
+            problems.append(f"{model_id} {channel}: {error}")
     return Reconciled(tuple(done), tuple(problems))
 
 
-def _owed(state: Path, keys: ReleaseKeys, book: Book) -> bool:
-    """Say whether a revocation of the ledger is not on the list yet, or its rollback was not made."""
-    if not set(book.revoked) <= set(channels.read_revocations(state, keys).revoked):
-        return True
+@contextlib.contextmanager
+def _resting(rests: Rests, what: Hashable) -> Iterator[None]:
+    """Let ``what`` rest where this fails."""
+    try:
+        yield
+    except Exception:
+        rests.failed(what)
+        raise
+
+
+def _owed(state: Path, keys: ReleaseKeys, book: Book) -> frozenset[tuple[str, ...]]:
+    """Return what a revocation of the ledger still owes: digests that are not on the list, rollbacks not made."""
+    owed: set[tuple[str, ...]] = {
+        (digest,) for digest in set(book.revoked) - set(channels.read_revocations(state, keys).revoked)
+    }
     for place in list(book.channels):
         row = book.current(*place)
         entry = book.revoked.get(row.digest) if row is not None else None
         if entry is not None and entry.rollback and book.fallback(*place) is not None:
-            return True
-    return False
+            owed.add((*place, entry.digest))
+    return frozenset(owed)
 
 
 def _revocations_unfinished(state: Path, keys: ReleaseKeys, book: Book) -> bool:
