@@ -22,8 +22,8 @@ def warm_database() -> Iterator[None]:
     given = database._engine
     first: list[Engine] = []
 
-    def engine(path: Path, busy_seconds: float) -> Engine:
-        made = given(path, busy_seconds)
+    def engine(path: Path, busy_seconds: float, *, read_only: bool = False) -> Engine:
+        made = given(path, busy_seconds, read_only=read_only)
         first.append(made)
         shared: Any = first[0]
         made.dialect = shared.dialect
