@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import queue
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -62,25 +64,27 @@ class Adoption:
         crowded = _crowded(found)
         kept: dict[str, Kept] = dict(before)
         rows: list[Row] = []
-        with ThreadPoolExecutor(self.lanes, thread_name_prefix="adopt") as pool:
-            futures = {
-                pool.submit(
-                    self._one, one, named.get(one.path, ""), before.get(one.path), one.path in crowded
-                ): one
-                for one in found
-            }
-            try:
-                for future in as_completed(futures):
-                    made = future.result()
-                    row = Row.model_validate(made.row)
-                    rows.append(row)
-                    if row.state != "skipped":
-                        kept[made.path] = made
-                        self._keep(kept)
-                    done(row)
-            except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
+        todo: queue.SimpleQueue[tuple[Found, str, Kept | None, bool]] = queue.SimpleQueue()
+        ended: queue.SimpleQueue[Kept] = queue.SimpleQueue()
+        for one in found:
+            todo.put((one, named.get(one.path, ""), before.get(one.path), one.path in crowded))
+
+        def work() -> None:
+            with contextlib.suppress(queue.Empty):
+                while True:
+                    ended.put(self._one(*todo.get_nowait()))
+
+        # Daemons: after an interrupt nobody waits for them, and whoever closes the cell ends what runs there.
+        for number in range(self.lanes):
+            threading.Thread(target=work, name=f"adopt-{number}", daemon=True).start()
+        for _ in found:
+            made = ended.get()
+            row = Row.model_validate(made.row)
+            rows.append(row)
+            if row.state != "skipped":
+                kept[made.path] = made
+                self._keep(kept)
+            done(row)
         self._keep(kept)
         return sorted(rows, key=lambda row: row.path)
 
