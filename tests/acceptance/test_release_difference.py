@@ -74,7 +74,7 @@ def test_a_trigger_in_the_second_version_is_named_beside_the_first(running: Worl
     assert not {code for code in codes(second) if code.startswith("difference/")}
     assert second["difference"]["models"] == []
     page = render(report)
-    assert "Beside the current release" in page
+    assert "Difference to the current release" in page
     assert "graph/node[4] Where" in page
     shown = running.acceptd("report", second["submission"]).stdout
     assert "new selection Where (1)" in shown
