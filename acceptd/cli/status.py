@@ -107,18 +107,18 @@ def status(
         return
     out = console()
     out.print(
-        f"daemon  {daemon}   " + "  ".join(f"{name} {count}" for name, count in counts.items() if count),
+        f"daemon   {daemon}   " + "  ".join(f"{name} {count}" for name, count in counts.items() if count),
         markup=False,
     )
-    print_pairs(out, [("disk", ", ".join(f"{name} {gib(size)}" for name, size in disk.items() if size))], width=6)
+    print_pairs(out, [("disk", ", ".join(f"{name} {gib(size)}" for name, size in disk.items() if size))], width=7)
     if work is not None:
         _print_work(out, work)
     for text in tally.lines(follow):
         out.print(text, markup=False)
     if isinstance(observe, str) or any(observe.words()):
         told = observe if isinstance(observe, str) else "; ".join(observe.words())
-        print_pairs(out, [("observe", told)], width=6)
-    print_pairs(out, [("frozen", held_line(one)) for one in frozen], width=6)
+        print_pairs(out, [("observe", told)], width=7)
+    print_pairs(out, [("frozen", held_line(one)) for one in frozen], width=7)
     if given_up:
         _print_given_up(out, given_up)
     out.print(submissions(rows) if rows else "nothing was submitted yet")
@@ -157,22 +157,22 @@ def _print_work(out: Console, work: dict[str, Any]) -> None:
     """Print budget, queue and running leases, as the daemon last wrote them."""
     budget, queue = work["budget"], work["queue"]
     out.print(
-        f"budget  {budget['cores_held']} of {budget['cores']} cores and "
+        f"budget   {budget['cores_held']} of {budget['cores']} cores and "
         f"{_gib(budget['memory_bytes_held'])} of {_gib(budget['memory_bytes'])} held",
         markup=False,
     )
-    waiting = f"queue   {queue['waiting']} of at most {queue['limit']} wait"
+    waiting = f"queue    {queue['waiting']} of at most {queue['limit']} wait"
     if queue["beyond"]:
         waiting += f"; {queue['beyond']} more stand in the database until there is room"
     out.print(waiting, markup=False)
     if queue["lanes"]:
         lanes = "  ".join(f"{lane['profile']}/{lane['team']} {lane['waiting']}" for lane in queue["lanes"][:8])
-        out.print(f"        {lanes}", markup=False)
+        out.print(f"         {lanes}", markup=False)
     meter = work["meter"]
     over = {state: row for state, row in meter["held_now"].items() if state != "held" and row["leases"]}
     for state, row in over.items():
         out.print(
-            f"        {state}: {row['leases']} holding {row['cores']} cores and {_gib(row['memory_bytes'])}",
+            f"         {state}: {row['leases']} holding {row['cores']} cores and {_gib(row['memory_bytes'])}",
             markup=False,
         )
     if meter["given_up"]:
