@@ -12,6 +12,8 @@ from collections.abc import Sequence
 
 SLOW = frozenset({"adopt", "bundle", "check", "contract", "doctor", "policy", "reaccept", "selftest", "submit"})
 """Commands that start a cell, or may wait for one."""
+STAYS = frozenset({"bundle", "check"})
+"""Of them, those whose own first word comes through a console, which takes the line away."""
 ERASE = b"\r\x1b[K"
 _said = False
 
@@ -25,6 +27,12 @@ def say(words: Sequence[str]) -> None:
         return
     _said = True
     _write(f"acceptd {words[0]}: loading ...".encode("ascii"))
+
+
+def loaded(words: Sequence[str]) -> None:
+    """Take the line away where the command, which begins now, may write to standard output before it says more."""
+    if not words or words[0] not in STAYS:
+        unsay()
 
 
 def unsay() -> None:

@@ -10,7 +10,7 @@ import sys
 
 import typer
 
-from acceptd import __version__, powers
+from acceptd import __version__, first_word, powers
 from acceptd.cli import common
 from acceptd.cli.outline import HELP
 from acceptd.errors import AcceptdError, LoaderError, UserError
@@ -123,6 +123,7 @@ def main() -> None:
         gc.enable()
         if signal.getsignal(signal.SIGINT) not in {signal.SIG_IGN, signal.default_int_handler}:
             signal.signal(signal.SIGINT, signal.default_int_handler)  # loaded: from here on it is caught below
+        first_word.loaded(sys.argv[1:])
         result = app(standalone_mode=False, prog_name="acceptd")
         code = result if isinstance(result, int) else 0
     except (typer.Abort, KeyboardInterrupt):

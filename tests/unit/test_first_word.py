@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from acceptd import first_word
+from acceptd.cli import common
 
 pytestmark = pytest.mark.unit
 
@@ -61,6 +62,22 @@ def test_an_error_stands_on_a_line_of_its_own(tmp_path: Path) -> None:
     told = on_a_terminal("check", str(tmp_path / "nothing"), path=tmp_path)
     assert told.startswith(f"{WORD}\r\x1b[Kacceptd: the bundle ")
     assert told.count(WORD) == 1
+
+
+def test_a_command_that_prints_at_once_begins_on_a_clean_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    wrote: list[bytes] = []
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(first_word.os, "isatty", lambda _fd: True)
+    monkeypatch.setattr(first_word, "_write", wrote.append)
+    first_word.say(["policy", "list"])
+    first_word.loaded(["policy", "list"])
+    assert wrote == [b"acceptd policy: loading ...", first_word.ERASE]
+    first_word.say(["check", "x"])
+    first_word.loaded(["check", "x"])
+    assert wrote[2:] == [b"acceptd check: loading ..."]
+    common.progress_console()
+    common.console()
+    assert wrote[3:] == [first_word.ERASE]
 
 
 def test_where_standard_error_is_no_terminal_nothing_is_said(capfd: pytest.CaptureFixture[str]) -> None:
