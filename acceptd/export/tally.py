@@ -88,12 +88,12 @@ def read(state: Path) -> dict[str, Any]:
 
 def lines(found: Mapping[str, Any]) -> Iterator[str]:
     """Yield what :func:`read` found, a line or two for each export and hook."""
-    for kind, word in (("exports", "export"), ("hooks", "hook  ")):
+    for kind, word in (("exports", "export"), ("hooks", "hook")):
         for name, one in sorted(found.get(kind, {}).items()):
             state = "failing" if one["failing"] else "in order" if one["done"] else "not yet run"
-            yield f"{word} {name}  {state}: {one['done']} done, {one['failures']} failed  {line(one['what'], 200)}"
+            yield f"{word:<8} {name}  {state}: {one['done']} done, {one['failures']} failed  {line(one['what'], 200)}"
             if one["problem"]:
-                yield f"       {one['at'] if one['failing'] else 'before'}: {line(one['problem'], 300)}"
+                yield f"         {one['at'] if one['failing'] else 'before'}: {line(one['problem'], 300)}"
 
 
 def cursor(state: Path, hook: str, log: str, size: int) -> int:

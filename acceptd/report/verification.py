@@ -56,6 +56,7 @@ for step in map(bytes.fromhex, proof["path"]):
         root = hashlib.sha256(b"\\1" + root + step).digest()
     at, last = at // 2, last // 2
 assert not last and root.hex() == proof["root"]
+assert proof["checkpoint"], "no signed checkpoint covers the entry yet: ask for the proof again later"
 text, _, marked = proof["checkpoint"].rpartition("\\n\\n")
 log, size, told = text.split("\\n")[:3]
 assert (log, int(size), base64.b64decode(told)) == ("{log}", proof["size"], root)

@@ -156,6 +156,13 @@ def test_the_script_takes_nothing_that_was_changed(state: Path, tmp_path: Path, 
     assert "verified" not in capsys.readouterr().out
 
 
+def test_a_proof_without_a_checkpoint_is_none_and_the_script_says_so(state: Path, tmp_path: Path) -> None:
+    one = held(state, 5, tmp_path)
+    one.change("proof.json", checkpoint=None)
+    with pytest.raises(AssertionError, match="no signed checkpoint covers the entry yet"):
+        obey(one.check, tmp_path)
+
+
 def test_the_second_script_knows_the_bytes_of_the_bundle(tmp_path: Path, capsys: Any) -> None:
     bundle = tmp_path / "bundle"
     for name in ("model.onnx", "données/étiquettes \U0001f40d.txt", "a/b", "a.b", 'quo"te\u00a0'):
