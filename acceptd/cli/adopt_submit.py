@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from pydantic import ValidationError
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from acceptd.adopt.place import Place
@@ -17,7 +16,7 @@ from acceptd.config import Paths, require_state
 from acceptd.daemon_lock import holder
 from acceptd.dropping import POLL_SECONDS, drop, unique, verdicts
 from acceptd.errors import StateError, UsageError
-from acceptd.policy.observe import ObserveTable
+from acceptd.policy.observe import ObserveTable, observe_table
 from acceptd.work import snapshot
 
 _REMEDY: Final = "put the team into [observe] of the policy, and send SIGHUP to the daemon"
@@ -37,10 +36,7 @@ def observing(state: Path, team: str) -> tuple[Paths, ObserveTable]:
         raise UsageError("no daemon is running on this state", remedy="start it: acceptd daemon")
     if not (paths.inbox / team).is_dir():
         raise UsageError(f"there is no inbox for team {team!r}", remedy=f"acceptd init --team {team}")
-    try:
-        table = ObserveTable.model_validate(told.get("observe", {}))
-    except ValidationError:
-        table = ObserveTable()
+    table = observe_table(told.get("observe")) or ObserveTable()
     if not any(table.words()):
         raise UsageError("the daemon observes nothing: what it accepts it would promote", remedy=_REMEDY)
     return paths, table

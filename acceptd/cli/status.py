@@ -22,7 +22,7 @@ from acceptd.errors import ConfigError, UsageError
 from acceptd.export import tally
 from acceptd.local import free_space
 from acceptd.policy.load import load_policy
-from acceptd.policy.observe import ObserveTable
+from acceptd.policy.observe import ObserveTable, observe_table
 from acceptd.record import leases
 from acceptd.record.log import Ledger
 from acceptd.record.queue import Queue, Submission
@@ -125,7 +125,11 @@ def status(
 
 
 def observed_now(paths: Paths) -> ObserveTable | str:
-    """Return what the policy that is configured observes; in words why it cannot be read."""
+    """Return what the running daemon observes, else what the policy's file says, else why it cannot be read."""
+    pid = holder(paths.lock)
+    told = snapshot.read(paths.state, pid) if pid else None
+    if told is not None and (found := observe_table(told.get("observe"))) is not None:
+        return found
     try:
         settings = load_settings(paths.state)
         return load_policy(policy_file(policies_directory(settings), settings.policy)).observe

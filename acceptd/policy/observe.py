@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from acceptd.policy.names import ModelId, Name
 from acceptd.policy.table import Table
@@ -37,3 +37,11 @@ class ObserveTable(Table):
             yield f"team{'s' if len(self.teams) > 1 else ''} {', '.join(self.teams)}"
         if self.models:
             yield f"model{'s' if len(self.models) > 1 else ''} {', '.join(self.models)}"
+
+
+def observe_table(value: object) -> ObserveTable | None:
+    """Return the table of its JSON form; None for anything else."""
+    try:
+        return ObserveTable.model_validate(value)
+    except ValidationError:
+        return None
