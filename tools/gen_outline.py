@@ -10,6 +10,8 @@ import re
 import textwrap
 from pathlib import Path
 
+import typer
+
 from acceptd.cli import main as commands
 
 TARGET = Path(commands.__file__).with_name("outline.py")
@@ -27,27 +29,51 @@ HELP: Final = {
 '''
 
 
+def _first(text: str) -> str:
+    return re.sub(r"\s+", " ", text.strip().partition("\n\n")[0])
+
+
 def own_words() -> dict[str, str]:
     """Return the first paragraph of each command's and group's help, in one line, by its name."""
     found = {
         name: getattr(importlib.import_module(f"acceptd.cli.{module}"), function).__doc__ or ""
         for name, (module, function) in commands._COMMANDS.items()
     }
-    found |= {name: importlib.import_module(f"acceptd.cli.{name}").app.info.help for name in commands._GROUPS}
-    return {name: re.sub(r"\s+", " ", text.strip().partition("\n\n")[0]) for name, text in found.items()}
+    found |= {name: _group(name).info.help for name in commands._GROUPS}
+    return {name: _first(text) for name, text in found.items()}
+
+
+def own_parts() -> dict[str, dict[str, str]]:
+    """Return the same of the commands of each group."""
+    trees = {name: typer.main.get_command(_group(name)) for name in commands._GROUPS}
+    return {
+        name: {part: _first(one.help or "") for part, one in getattr(tree, "commands", {}).items()}
+        for name, tree in trees.items()
+    }
+
+
+def _group(name: str) -> typer.Typer:
+    group = importlib.import_module(f"acceptd.cli.{name}").app
+    assert isinstance(group, typer.Typer)
+    return group
+
+
+def _rows(entries: dict[str, str], indent: str) -> str:
+    """Return entries of a dictionary as ruff writes them: in one line where that fits."""
+    parts = []
+    for name, text in entries.items():
+        if '"' in text or "\\" in text:
+            raise SystemExit(f"{name}: a quote or a backslash in the first words of its help")
+        fits = len(f'{indent}"{name}": "{text}",') <= WIDTH
+        rows = [text] if fits else textwrap.wrap(text, 90, drop_whitespace=False)
+        parts.append(f'{indent}"{name}": ' + f"\n{indent}".join(f'"{row}"' for row in rows) + ",\n")
+    return "".join(parts)
 
 
 def render() -> str:
     """Return the module's text, as ruff formats it."""
-    parts = []
-    for name, text in own_words().items():
-        if '"' in text or "\\" in text:
-            raise SystemExit(f"{name}: a quote or a backslash in the first words of its help")
-        # As ruff writes it: in one line where that fits.
-        fits = len(f'    "{name}": "{text}",') <= WIDTH
-        rows = [text] if fits else textwrap.wrap(text, 95, drop_whitespace=False)
-        parts.append(f'    "{name}": ' + "\n    ".join(f'"{row}"' for row in rows) + ",\n")
-    return HEAD + "".join(parts) + "}\n"
+    parts = "".join(f'    "{name}": {{\n{_rows(own, " " * 8)}    }},\n' for name, own in own_parts().items())
+    return f"{HEAD}{_rows(own_words(), ' ' * 4)}}}\n\nPARTS: Final = {{\n{parts}}}\n"
 
 
 if __name__ == "__main__":

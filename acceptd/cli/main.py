@@ -12,7 +12,7 @@ import typer
 
 from acceptd import __version__, first_word, powers
 from acceptd.cli import common
-from acceptd.cli.outline import HELP
+from acceptd.cli.outline import HELP, PARTS
 from acceptd.errors import AcceptdError, LoaderError, UserError
 
 app = typer.Typer(
@@ -88,25 +88,38 @@ def _list() -> None:
     for name in _COMMANDS:
         app.command(name, help=HELP.get(name))(_named_only)
     for name in _GROUPS:
-        group = typer.Typer(help=HELP.get(name))
-        group.command()(_named_only)
-        app.add_typer(group, name=name)
+        app.add_typer(_outlined(name), name=name)
+
+
+def _outlined(name: str) -> typer.Typer:
+    """Return a group with the names and first words of its commands, without an import."""
+    group = typer.Typer(help=HELP.get(name))
+    for part, words in PARTS.get(name, {"": ""}).items():
+        group.command(part, help=words)(_named_only)
+    return group
 
 
 def _named_only() -> None:
     """Stand for a command in the list of all; only what is asked for is imported, and then there is no list."""
 
 
-def _wanted() -> str:
-    """Return the word that chooses the command; empty where none is chosen yet.
+def _choose() -> None:
+    """Register what the command line is about: one command, or the names of all where none is chosen yet.
 
     A shell that completes (``_ACCEPTD_COMPLETE``) gives the line in a variable, its last word unfinished.
     """
-    if "_ACCEPTD_COMPLETE" not in os.environ:
-        return next((word for word in sys.argv[1:] if not word.startswith("-")), "")
-    given = os.environ.get("COMP_WORDS", os.environ.get("_TYPER_COMPLETE_ARGS", ""))
-    words = [*given.split(), *([""] if given[-1:].isspace() else [])]
-    return words[1] if len(words) > 2 else ""
+    words = [word for word in sys.argv[1:] if not word.startswith("-")]
+    completing = "_ACCEPTD_COMPLETE" in os.environ
+    if completing:
+        given = os.environ.get("COMP_WORDS", os.environ.get("_TYPER_COMPLETE_ARGS", ""))
+        words = [*given.split(), *([""] if given[-1:].isspace() else [])][1:]
+    first = words[0] if len(words) > completing else ""
+    if completing and len(words) == 2 and first in PARTS:
+        app.add_typer(_outlined(first), name=first)
+    elif first in _NAMES:
+        _assemble(first)
+    else:
+        _list()
 
 
 def main() -> None:
@@ -114,11 +127,7 @@ def main() -> None:
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
     powers.keep_to_oneself()
     try:
-        wanted = _wanted()
-        if wanted in _NAMES:
-            _assemble(wanted)
-        else:
-            _list()
+        _choose()
         gc.freeze()  # what is loaded stays
         gc.enable()
         if signal.getsignal(signal.SIGINT) not in {signal.SIG_IGN, signal.default_int_handler}:

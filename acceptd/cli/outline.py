@@ -17,15 +17,15 @@ HELP: Final = {
     "report": "Print the report of one submission.",
     "observe": "Print what would be refused: the newest verdict of each model that was judged in observe mode.",
     "adopt": "Propose bundles for existing models in bulk, check each in the cell, and say what needs a person.",
-    "doctor": "Try every wall and check the installation. Exit 5 if a required wall or the profile's runtime "
-    "fails.",
-    "gc": "Remove bundles, outputs and backups that have had their time. Each removal is an entry of the "
-    "ledger first.",
-    "selftest": "Attack this host's own rooms: about 200 escapes and a few hostile models. Exit 5 if a wall does"
-    " not hold.",
+    "doctor": "Try every wall and check the installation. Exit 5 if a required wall or the profile's "
+    "runtime fails.",
+    "gc": "Remove bundles, outputs and backups that have had their time. Each removal is an entry of "
+    "the ledger first.",
+    "selftest": "Attack this host's own rooms: about 200 escapes and a few hostile models. Exit 5 if a wall"
+    " does not hold.",
     "verify": "Verify a signed file of acceptd with public keys alone. Exit 5 where it does not hold.",
-    "reaccept": "Run what is promoted again, under a profile or a policy. No release, entry or held-out budget "
-    "is touched.",
+    "reaccept": "Run what is promoted again, under a profile or a policy. No release, entry or held-out "
+    "budget is touched.",
     "web": "Serve the reviewers' console; print an address that opens it once.",
     "ledger": "The record of every verdict, release and revocation.",
     "release": "Releases: list, promote, roll back, pin, freeze, revoke, compare, sign.",
@@ -39,4 +39,115 @@ HELP: Final = {
     "config": "The settings: show what holds, check before a start.",
     "bundle": "Make a bundle: init, vectors, lock, pack.",
     "schema": "JSON Schemas of bundle.toml, policies and signed files: list, show.",
+}
+
+PARTS: Final = {
+    "ledger": {
+        "verify": "Recompute every leaf, root, projection, signature, pointer and stored byte; say what "
+        "differs and where.",
+        "proof": "Print, as JSON, the proof that an entry is in the log, under the newest signed checkpoint "
+        "that covers it.",
+        "rebuild": "Make the projections anew from the entries, in one transaction; entries and evidence stay "
+        "as they are.",
+        "migrate": "Bring an older database to this version's schema, after a backup. `acceptd daemon` does it"
+        " at its start.",
+        "show": "Print one entry as JSON.",
+        "export": "Export entries as JSON lines, each with its number and leaf hash: `acceptd ledger proof` "
+        "proves it by those.",
+    },
+    "release": {
+        "list": "Print the current release of every model and channel, and what is frozen or pinned.",
+        "history": "Print what ever happened to one channel, newest first: which, when, who decided, why.",
+        "diff": "Print what differs between two releases: files, manifest, options, profiles, runtimes, "
+        "decisions.",
+        "promote": "Make an accepted bundle current.",
+        "rollback": "Make an older approved bundle current again, under a new and higher number.",
+        "revoke": "Put a bundle on the signed revocation list: no loader opens it again.",
+        "pin": "Keep a release, or the current one: its bytes stay, and nothing replaces it while it is current.",
+        "unpin": "End the pin of a release, without --release all pins of the channel.",
+        "freeze": "Hold a channel: nothing is promoted to it, by hand or by itself, until `unfreeze`.",
+        "unfreeze": "End a freeze. What was accepted meanwhile is promoted by hand, or when its time in another"
+        " channel comes.",
+        "sign": "Write an OpenSSF model signature of the promoted bundle, every byte of it hashed again first.",
+        "export": "Export a model's current release, or verify an export: export verify DIR --keys KEYRING.",
+        "canary": "A canary: evaluate it by receipts.",
+    },
+    "review": {
+        "keygen": "Make a key of your own and print the lines for the operator's reviewers.toml.",
+        "list": "Print the held bundles that wait for a person, and what is missing for each.",
+        "show": "Print what a decision about one verdict would bind, and the decisions so far.",
+        "approve": "Approve a held bundle for a channel; it is promoted when enough people did.",
+        "reject": "Reject a held bundle: no approval promotes it while this stands.",
+        "waive": "Waive finding codes for this model until they expire, for later bundles too.",
+        "attest": "Vouch for something that the policy wants vouched for.",
+        "break-glass": "Promote a held bundle alone, where the policy allows it. Loud everywhere.",
+        "revoke": "Revoke a bundle with a reviewer's signature: no loader opens it again.",
+        "sign": "Sign a prepared decision or revocation on your own machine; needs no state.",
+        "record": "Put a signed decision or revocation on record, and carry it out where that is enough.",
+        "promote": "Promote a bundle that people have decided about.",
+    },
+    "policy": {
+        "replay": "Judge stored submissions again under another policy, and print what would change. Nothing "
+        "is run.",
+        "show": "Print one policy as validated, with its digest.",
+        "check": "Validate policies, contracts, profiles, reviewers. Every error is file:line: key: message."
+        " Exit 2 if any.",
+        "schema": "Print the JSON Schema of what people write or acceptd signs, as `acceptd schema show` does.",
+        "diff": "Print in what the second policy differs from the first, and whether it is stricter or "
+        "laxer there.",
+        "explain": "Print what a finding code means, why it matters, how to mend it and where to read more.",
+        "heldout": "Held-out vectors of contracts.",
+    },
+    "profile": {
+        "show": "Start each profile's runtime in the cell and show what it really is, side by side.",
+        "pin": "Print the table ``[libraries]`` with every library that the profile's runtime maps in the cell.",
+        "check": "Validate profile files with everything that they name: owners, digests, interpreter, version.",
+    },
+    "key": {
+        "list": "Print every key that signs or once signed, and for which entries its word counts.",
+        "show": "Print one key: id, public half as PEM and base64, and its place.",
+        "rotate": "Let a new key follow the old one, by an entry that the old one signs. The daemon must be "
+        "stopped.",
+    },
+    "contract": {
+        "show": "Print the contract that a model is judged by: who signed it, until when it holds, what it says.",
+        "list": "Print every model with a contract, a file's or a signed one, and its standing.",
+        "history": "Print the versions of a model's contract on record, newest first, and what each changed.",
+        "sign": "Make the bytes of a version from a contract file, or sign bytes on your own machine; that "
+        "needs no state.",
+        "install": "Put the first signed version of a model's contract on record: it is in force from there on.",
+        "supersede": "Put a later signed version on record, in place of the one in force.",
+        "propose": "Write a commented contract from what was declared and measured, for a person to edit.",
+        "diff": "Print what the second contract loosens, tightens or changes. Exit 0 nothing, 1 something "
+        "looser, 3 other.",
+    },
+    "loader": {
+        "verify": "Open the current release and print what was proved, line by line. Exit 5 where it is refused.",
+        "path": "Verify the current release and print the directory with its files, alone on one line.",
+        "run": "Run the current release once on your own inputs and print its outputs and labels.",
+    },
+    "advisory": {
+        "sign": "Sign a list of advisories on your own machine; that needs no state.",
+        "install": "Put a signed list on record: from here on new submissions are held against it.",
+        "list": "Print the list in force. Exit 3: it has expired.",
+        "affected": "List what is promoted and was accepted under a runtime that the list in force speaks of. "
+        "Nothing is moved.",
+    },
+    "config": {
+        "show": "Print every setting with its value and its source: default, acceptd.toml or a variable "
+        "ACCEPTD_*.",
+        "check": "Load everything that a daemon reads at its start, and say what is wrong. Exit 2 where it "
+        "would not start.",
+    },
+    "bundle": {
+        "vectors": "Make golden sets from inputs and an oracle; bundle.toml names them with an honest origin.",
+        "init": "Look at models in the cell and write a commented bundle.toml beside them.",
+        "lock": "Fix every file of a bundle, by size and SHA-256, in its bundle.toml, whose other lines "
+        "stay as they are.",
+        "pack": "Pack a bundle into one archive, the same bytes for the same files, and print its digest.",
+    },
+    "schema": {
+        "list": "Print the name and the title of each schema.",
+        "show": "Print one JSON Schema (draft 2020-12), for an editor or another tool.",
+    },
 }

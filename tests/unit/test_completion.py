@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from acceptd.cli.outline import HELP
+from acceptd.cli.outline import HELP, PARTS
 from tools import gen_outline
 
 pytestmark = pytest.mark.unit
@@ -43,6 +43,7 @@ def completed(line: str, shell: str = "bash", *options: str) -> list[str]:
 def test_the_outline_says_of_each_command_what_it_says_itself() -> None:
     """A command that is new or says something else of itself: ``make docs``."""
     assert gen_outline.own_words() == HELP
+    assert gen_outline.own_parts() == PARTS
     assert gen_outline.TARGET.read_text("utf-8") == gen_outline.render()
 
 
@@ -54,10 +55,16 @@ def test_the_first_word_is_completed_without_importing_a_command() -> None:
     assert not {one for one in modules if one.startswith(("sqlalchemy", "acceptd.judge", "acceptd.record"))}
 
 
-def test_a_group_and_its_options_are_completed_from_that_group_alone() -> None:
+def test_a_groups_commands_are_completed_without_importing_it() -> None:
+    lines = completed("acceptd release ro", "bash", "-X", "importtime")
+    assert "rollback" in lines
+    assert not any(line.rpartition("|")[2].strip().startswith(("sqlalchemy", "acceptd.release")) for line in lines)
     assert {"show", "explain", "schema"} <= set(completed("acceptd policy "))
-    assert completed("acceptd schema li") == ["list"]
+
+
+def test_options_are_completed_from_the_command_alone() -> None:
     assert "--state" in completed("acceptd status --st")
+    assert "--json" in completed("acceptd schema list --js")
 
 
 def test_a_finding_code_is_completed() -> None:
