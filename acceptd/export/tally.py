@@ -91,7 +91,8 @@ def lines(found: Mapping[str, Any]) -> Iterator[str]:
     for kind, word in (("exports", "export"), ("hooks", "hook")):
         for name, one in sorted(found.get(kind, {}).items()):
             state = "failing" if one["failing"] else "in order" if one["done"] else "not yet run"
-            yield f"{word:<8} {name}  {state}: {one['done']} done, {one['failures']} failed  {line(one['what'], 200)}"
+            counts = f"{one['done']} done, {one['failures']} failed"
+            yield f"{word:<8} {name}  {state}: {counts}  {line(one['what'], 200)}"
             if one["problem"]:
                 yield f"         {one['at'] if one['failing'] else 'before'}: {line(one['problem'], 300)}"
 
