@@ -32,6 +32,9 @@ from acceptd.verdicts import report_of
 WHOLE: Final = (0, 1)
 """The range that is guessed for inputs of whole numbers: every index allows it."""
 SIZES: Final = frozenset({"behaviour/probe-error", "run/failed"})
+"""What a refusal for guessed sizes looks like."""
+SHAPES: Final = frozenset({"schema/output-shape", "schema/runtime-disagrees"})
+"""And one for names of dimensions that are none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,8 +162,11 @@ class Adoption:
         }
         for trial in goldens.trials(self.bench, fresh, made, wishes):
             outcome = local.examine_one(self.bench, fresh) if trial.made or trial.last else None
-            if trial.last or (outcome is not None and not _does_not_run(outcome)):
+            if trial.last or (outcome is not None and not _refused_for(outcome, SIZES)):
                 break
+        if outcome is not None and _refused_for(outcome, SHAPES) and not made.looked.goldens.names:
+            trial = goldens.loosened(self.bench, fresh, made, wishes)
+            outcome = local.examine_one(self.bench, fresh)
         if trial.evaluated and outcome is not None and (other := _other_values(outcome)):
             trial = goldens.regression(self.bench, fresh, trial, other)
             outcome = local.examine_one(self.bench, fresh)
@@ -203,9 +209,9 @@ class Adoption:
         )
 
 
-def _does_not_run(outcome: Outcome) -> bool:
-    """Say whether it is refused because it does not run at sizes or values that were guessed."""
-    return any(one.severity == "reject" and one.code in SIZES for one in outcome.judgement.findings)
+def _refused_for(outcome: Outcome, codes: frozenset[str]) -> bool:
+    """Say whether it is refused for what was guessed in the proposal, by the codes that show it."""
+    return any(one.severity == "reject" and one.code in codes for one in outcome.judgement.findings)
 
 
 def _other_values(outcome: Outcome) -> str:

@@ -39,6 +39,8 @@ class Wishes:
     """Range of inputs of whole numbers that nobody has declared one for, as a guess."""
     sizes: tuple[int, int] | None = None
     """Fixed sizes, as a guess: of a first axis, and of every other one of an input that has no number."""
+    loose: bool = False
+    """Whether what no input has is left open in outputs, whatever name the file has for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +139,8 @@ class _Maker:
         shapes = [dimensions(value) for value in (*inputs, *outputs)]
         fed = {dim for value in inputs for dim in dimensions(value) or () if isinstance(dim, str) and dim != "?"}
         lonely = _lonely(shapes, fed)
+        if self._wishes.loose:
+            lonely |= {dim for shape in shapes for dim in shape or () if isinstance(dim, str)} - fed
         made["inputs"] = [
             self._input(f"{place}.inputs[{index}]", value, sizes) for index, value in enumerate(inputs)
         ]

@@ -321,6 +321,21 @@ def test_where_evaluator_and_runtime_differ_the_sets_are_the_runtimes_and_the_li
     assert not trial.evaluated
 
 
+def test_names_of_dimensions_that_the_runtime_does_not_know_are_left_open_in_the_next_trial(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    Oracles(monkeypatch)
+    outputs = [judge_world.value(name, 3, shape=["n", "hidden"]) for name in ("h", "c")]
+    facts = judge_world.facts(inputs=[judge_world.value("x", 4, shape=["n", 4])], outputs=outputs)
+    looked = Looked((Seen("m.onnx", facts),), Goldens())
+    first = propose(looked, Wishes("a/m"))
+    assert [one.shape for one in first.manifest.models[0].outputs] == [["n", "hidden"]] * 2
+    trial = goldens.loosened(BENCH, tmp_path, start.Made(first, looked, tmp_path, 1), Wishes("a/m"))
+    assert [one.shape for one in trial.proposal.manifest.models[0].outputs] == [["n", "?"]] * 2
+    assert list(trial.proposal.manifest.dims) == ["n"]
+    assert (tmp_path / "bundle.toml").read_text() == manifest_text(trial.proposal)
+
+
 def test_the_page_has_every_model_however_many() -> None:
     many = [row(name=f"m-{number}", path=f"{number}.onnx", verdict="accepted") for number in range(450)]
     text = page(many, "p", "a" * 64, "now", observe=False)
