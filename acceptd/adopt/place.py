@@ -164,9 +164,17 @@ class Place:
 
 
 @contextlib.contextmanager
-def alone(place: Place) -> Iterator[None]:
-    """Hold the directory for one run at a time. Raises UsageError: another one is at it, or it is none."""
-    place.read()
+def alone(place: Place, root: str = "") -> Iterator[None]:
+    """Hold the directory for one run at a time; ``root`` says what is adopted.
+
+    Raises UsageError: another run is at it, it is no such directory, or has what was adopted from elsewhere.
+    """
+    before = place.read().root
+    if root and before not in {"", root}:
+        raise UsageError(
+            f"{shown(str(place.home))} holds what was adopted from {before}",
+            remedy="name another directory with --into",
+        )
     place.home.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(place.home / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
     try:

@@ -93,7 +93,7 @@ class Adoption:
 
     def _keep(self, kept: Mapping[str, Kept]) -> None:
         models = [kept[path] for path in sorted(kept)]
-        self.place.write(Record(acceptd=__version__, root=shown(str(self.root)), models=models))
+        self.place.write(Record(acceptd=__version__, root=shown(str(self.root.resolve())), models=models))
 
     # -- one of them, in a thread ---------------------------------------------------------------------------
 

@@ -57,6 +57,7 @@ def adopt(
     from acceptd.adopt import find
     from acceptd.adopt.place import Place, alone
     from acceptd.config import load_settings, policies_directory
+    from acceptd.intake.paths import shown
     from acceptd.rules import load_rules
 
     try:
@@ -81,7 +82,7 @@ def adopt(
         from acceptd.cli.adopt_submit import observing
 
         observing(chosen_state(state), team)  # before anything is done
-    with alone(place):
+    with alone(place, shown(str(root.resolve()))):
         rows = _adopted(root, place, found, rules, team, workers)
         if submit:
             from acceptd.cli.adopt_submit import dropped

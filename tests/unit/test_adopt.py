@@ -151,6 +151,10 @@ def test_the_record_reads_back_and_another_directory_is_refused(tmp_path: Path) 
         with pytest.raises(UsageError, match="another adoption is at work"), alone(place):
             pass
     assert place.read().models == [kept]
+    with pytest.raises(UsageError, match="adopted from r"), alone(place, "another"):
+        pass
+    with alone(place, "r"):
+        pass
     lay(tmp_path, "theirs/notes.txt")
     with pytest.raises(UsageError, match="no adoption has written it"), alone(Place(tmp_path / "theirs")):
         pass
