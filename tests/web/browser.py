@@ -18,6 +18,8 @@ from acceptd.web.house import House
 from acceptd.web.session import Sessions
 from tests.web_world import WebWorld
 
+PATIENCE_MS = 90_000
+"""Until a wait gives up: a test never passes by waiting, and a machine may be busy."""
 ARGUMENTS = [
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
@@ -80,6 +82,7 @@ class Reader:
 def reader(browser: Browser, one: Served) -> Iterator[Reader]:
     """Enter by the printed address and the button."""
     context = browser.new_context(accept_downloads=True)
+    context.set_default_timeout(PATIENCE_MS)
     page = context.new_page()
     made = Reader(page, one)
     page.on("console", lambda message: made.complaints.append(message.text))

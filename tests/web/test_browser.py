@@ -14,11 +14,12 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests import commands
 from tests.release_world import MODEL, memory_directory
-from tests.web.browser import Reader, Served, chromium, reader, served
+from tests.web.browser import PATIENCE_MS, Reader, Served, chromium, reader, served
 from tests.web_world import WebWorld, addresses, make
 
 pytestmark = pytest.mark.acceptance
 
+expect.set_options(timeout=PATIENCE_MS)
 NAMES = list(addresses(WebWorld(None, "", "", "")))  # type: ignore[arg-type]
 
 
@@ -262,7 +263,7 @@ def test_a_reviewer_approves_with_a_signature_from_elsewhere(browser: Browser, t
             assert commands.run("review", "sign", str(tmp_path / "payload"), *words).returncode == 0
             page.get_by_label("The signed file").set_input_files(tmp_path / "signed")
             page.get_by_role("button", name="Record the decision").click()
-            expect(page.get_by_role("status")).to_have_text("It is on record.", timeout=120_000)
+            expect(page.get_by_role("status")).to_have_text("It is on record.")
             expect(page.get_by_text(f"{MODEL} production is now 3")).to_be_visible()
             assert one.complaints == []
     finally:
