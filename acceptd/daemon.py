@@ -270,6 +270,7 @@ class Daemon:
     def _recover(self, rooms: Rooms) -> None:
         """Take up what an earlier daemon left: releases first, then submissions, then unknown claims."""
         tell(reconcile(self.paths.state, rooms.ledger, rooms.keys, terms=Terms.of(self.rules().policy)))
+        guarded(self._house.finish_canaries)
         for death in rooms.queue.recover():
             log.warning("taken up after a death", submission=death.id, state=death.state, deaths=death.deaths)
         for claim in rooms.inbox.leftovers():

@@ -9,13 +9,17 @@ from dataclasses import dataclass, field
 
 import structlog
 
+from acceptd.canary.evaluate import People
+from acceptd.canary.resume import Unfinished, resume
 from acceptd.config import Paths, Settings
 from acceptd.errors import AcceptdError
 from acceptd.lifecycle import EXAMINED
+from acceptd.policy.load import load_reviewers
 from acceptd.record import reserve
 from acceptd.release.reconcile import Reconciled, catch_up
 from acceptd.release.rests import Rests
 from acceptd.release.settle import Terms
+from acceptd.review.desk import Desk
 from acceptd.rooms import Rooms
 from acceptd.rules import Rules
 
@@ -37,6 +41,10 @@ class Housekeeping:
     """Nothing is claimed: the disk is nearly full."""
     rests: Rests = field(default_factory=Rests)
     """Of what cannot be caught up with: each try may burn a number."""
+    canaries: Unfinished = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.canaries = Unfinished(self.rooms.ledger)
 
     def do(self) -> None:
         """Do one duty after the other."""
@@ -61,8 +69,19 @@ class Housekeeping:
         tell(
             catch_up(self.paths.state, rooms.ledger, rooms.keys, terms=terms, between=self.beat, rests=self.rests)
         )
+        self.finish_canaries()
         self.rooms.lifecycle.promotions.keep(self.beat)
         self.rooms.notary.nudge()
+
+    def finish_canaries(self) -> None:
+        """Carry out what an evaluation of a canary decided, where a kill came between its entry and that."""
+        rooms, rules = self.rooms, self.rules()
+        found = self.canaries.cut_off()
+        if found:
+            desk = Desk(self.paths.state, rooms.ledger, rules.policy, load_reviewers(rules.directory))
+            people = People(desk.decided, desk.rejected, rules.policy.channel)
+            terms = Terms.of(rules.policy)
+            tell(resume(self.paths.state, rooms.ledger, rooms.keys, found, people, terms=terms, rests=self.rests))
 
     def watch_space(self) -> None:
         """Stop claiming where the disk is nearly full, and go on where it is not any more; keep the reserve."""

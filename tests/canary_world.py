@@ -11,6 +11,7 @@ from typing import Any
 
 from acceptd.canary.evaluate import Basis, Done, People, basis, carry_out, evaluate
 from acceptd.canary.figures import Evaluation
+from acceptd.canary.resume import Unfinished, resume
 from acceptd.policy.canary import CanaryTable
 from acceptd.policy.channels import Rule
 from acceptd.record.entry import Entry
@@ -18,6 +19,8 @@ from acceptd.record.log import Ledger
 from acceptd.release.advance import Release
 from acceptd.release.model import Decided
 from acceptd.release.receipt import Receipt
+from acceptd.release.reconcile import Reconciled
+from acceptd.release.rests import Rests
 from acceptd.release.settle import Terms
 from acceptd.release.signers import ReleaseKeys
 from tests.receipt_world import LABELS, receipt
@@ -111,3 +114,9 @@ class CanaryWorld(World):
 
         row = read_book(self.ledger).current(MODEL, channel)
         return "" if row is None else row.digest
+
+    def resumed(self, rests: Rests | None = None) -> Reconciled:
+        """Do what the daemon does about evaluations that were cut off."""
+        people = People(lambda _: lambda _: Decided(""), lambda _: lambda _: "")
+        found = Unfinished(self.ledger).cut_off()
+        return resume(self.state, self.ledger, self.keys, found, people, terms=self.terms, rests=rests)

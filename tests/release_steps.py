@@ -26,12 +26,13 @@ from sqlalchemy.engine import Engine
 
 from acceptd import key_rotation
 from acceptd.canary import evaluate
+from acceptd.canary.resume import Unfinished, resume
 from acceptd.evidence import Sealed
 from acceptd.record import failpoint
 from acceptd.record.log import Ledger
 from acceptd.record.queue import Queue
 from acceptd.release import channel as channels
-from acceptd.release import memory, store
+from acceptd.release import hold, memory, store
 from acceptd.release.book import read_book
 from acceptd.release.model import Decided
 from acceptd.release.reconcile import reconcile
@@ -60,6 +61,8 @@ CHANGES: Final = (
 
 
 TERMS: Final = Terms(valid_seconds=3600, clock=lambda: NOON)
+PEOPLE: Final = evaluate.People(lambda _: lambda _: Decided(""), lambda _: lambda _: "")
+"""Nobody objects to what a canary's evaluation decides."""
 
 
 @dataclass(frozen=True)
@@ -116,14 +119,31 @@ def _canary(receipts: str) -> Callable[[Kept, Base], None]:
             return
         compared = evaluate.basis(world.state, world.ledger, world.keys, MODEL, "canary", "production")
         found = evaluate.evaluate(compared, [base.root / receipts], LIMITS, "a" * 64)
-        people = evaluate.People(lambda _: lambda _: Decided(""), lambda _: lambda _: "")
-        done = evaluate.carry_out(world.state, world.ledger, world.keys, compared, found, people, world.terms)
+        done = evaluate.carry_out(world.state, world.ledger, world.keys, compared, found, PEOPLE, world.terms)
         assert done.release is not None, done.refused
 
     return act
 
 
+def _holds(kind: str, *, ended: bool) -> Callable[[Kept, Base], None]:
+    """Return the act of freezing production, or of pinning its release, and of ending that again."""
+
+    def act(world: Kept, _base: Base) -> None:
+        where = {"model_id": MODEL, "channel": "production", "reason": "the fair"}
+        pinned = {"wanted": ""} if kind == "pin" else {}
+        begin, end = (hold.pin, hold.unpin) if kind == "pin" else (hold.freeze, hold.unfreeze)
+        begin(world.state, world.ledger, world.keys, **where, **pinned, terms=world.terms)
+        if ended:
+            end(world.state, world.ledger, **where, **pinned)
+
+    return act
+
+
 ACTS: Final = {
+    "freeze": Act("both", _holds("freeze", ended=False), "two"),
+    "unfreeze": Act("both", _holds("freeze", ended=True), "two"),
+    "pin": Act("both", _holds("pin", ended=False), "two"),
+    "unpin": Act("both", _holds("pin", ended=True), "two"),
     "canary-promote": Act("canary", _canary("good.jsonl"), "two"),
     "canary-back": Act("canary", _canary("bad.jsonl"), "one"),
     "store": Act("none", _put, ""),
@@ -231,8 +251,10 @@ def restart(root: Path) -> list[str]:
         keys = ReleaseKeys.load(root / "state", ledger)
         found = reconcile(root / "state", ledger, keys, terms=TERMS)
         assert found.problems == (), found.problems
+        late = resume(root / "state", ledger, keys, Unfinished(ledger).cut_off(), PEOPLE, terms=TERMS)
+        assert late.problems == (), late.problems
         assert sweep(root / "state") == []
-    return [*done, *found.done]
+    return [*done, *found.done, *late.done]
 
 
 def recovered(root: Path, base: Base, act: Act) -> None:

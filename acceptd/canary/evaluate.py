@@ -2,7 +2,8 @@
 
 Files of receipts may take minutes and are read without a lock. Then, under the model's lock: both releases are
 still the ones that were evaluated, or nothing happens; the evaluation becomes a ledger entry; only then the
-channel moves, by the ordinary promotion or rollback. A kill between leaves an evaluation that nobody carried out.
+channel moves, by the ordinary promotion or rollback. A kill between leaves an evaluation that nobody carried out:
+the daemon does (:mod:`acceptd.canary.resume`), unless ``canary-refused`` says that the channel did not take it.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from acceptd.release.settle import Terms, settle
 from acceptd.release.signers import ReleaseKeys, Verifying
 from acceptd.release.trust import ReleaseFacts
 
+REFUSED: Final = "canary-refused"
 _AGAIN: Final = "evaluate again, with receipts of the releases that are current now"
 
 
@@ -141,19 +143,11 @@ def carry_out(
     entry stands and :attr:`Done.refused` says why. A rollback goes to the newest older release there that nobody
     rolled back from; where there is none, the other channel's bundle is promoted there.
     """
-    act = _Act(state, ledger, keys, compared, evaluation, people, terms)
+    act = Act(state, ledger, keys, compared, evaluation, people, terms)
     if evaluation.decision == "hold":
         with model_lock(state, evaluation.model):
             return Done(act.record())
-    try:
-        made = act.promote() if evaluation.decision == "promote" else act.roll_back()
-    except ReleaseError as error:
-        if act.seq is None:
-            raise
-        return Done(act.seq, refused=error.message)
-    if act.seq is None:  # somebody else has just promoted the same bundle there
-        raise _moved()
-    return Done(act.seq, made)
+    return act.do()
 
 
 def _moved() -> ReleaseError:
@@ -161,8 +155,8 @@ def _moved() -> ReleaseError:
 
 
 @dataclass(slots=True)
-class _Act:
-    """The recording, and the act that follows it under the same lock."""
+class Act:
+    """The recording, and the act that follows it under the same lock; ``seq``: the entry, where there is one."""
 
     state: Path
     ledger: Ledger
@@ -173,12 +167,28 @@ class _Act:
     terms: Terms
     seq: int | None = None
 
+    def do(self) -> Done:
+        """Promote or roll back; enter it where the channel does not take that. Raises ReleaseError: it moved."""
+        try:
+            made = self.promote() if self.evaluation.decision == "promote" else self.roll_back()
+        except ReleaseError as error:
+            if self.seq is None:
+                raise
+            body = {"model": self.evaluation.model, "entry": self.seq, "reason": error.message[:2000]}
+            self.ledger.append(REFUSED, body)
+            return Done(self.seq, refused=error.message)
+        if self.seq is None:  # somebody else has just promoted the same bundle there
+            raise _moved()
+        return Done(self.seq, made)
+
     def record(self) -> int:
         """Append the entry, under the model's lock; raise ReleaseError where a release moved."""
         book = read_book(self.ledger)
         for row in (self.compared.canary, self.compared.against):
             if book.current(row.model_id, row.channel) != row:
                 raise _moved()
+        if self.seq is not None:
+            return self.seq
         body: dict[str, Any] = plain(self.evaluation.model_dump(mode="json"))
         self.seq = self.ledger.append("canary", body).seq
         failpoint("canary.recorded")

@@ -23,6 +23,7 @@ Entry types and what their bodies must hold (more keys are welcome; unknown type
 ``removed``     ``what``, ``reason``, ``items`` (``name`` and ``size`` each): bytes that go, entered before they do
 ``canary``      ``model``, ``canary``, ``against`` (releases), ``decision``, ``reasons``, ``files``, ``counts``,
                 ``compared``, ``limits``: what receipts came to, before anything is done about it
+``canary-refused``  ``model``, ``entry`` (of the evaluation), ``reason``: the channel did not take what it decided
 ``policy``, ``profile``, ``contract``  ``name``, ``digest``: these rules are used from here on
 ``contract-version``  ``model``, ``version``, ``digest``, ``supersedes``, ``signers``, ``envelope`` (DSSE): a
                 version of a contract that reviewers signed; in force from here on
@@ -283,6 +284,11 @@ def check_body(kind: str, submission: str | None, body: Mapping[str, Any]) -> No
                 _text(body, key)
         elif kind == "canary":
             _check_canary(body)
+        elif kind == "canary-refused":
+            valid_model_id(_text(body, "model"))
+            _text(body, "reason")
+            if type(body.get("entry")) is not int:
+                raise ValueError("`entry` is an entry's number")
         elif kind == ADVISORIES:
             valid_sha256(_text(body, "digest"))
             if type(body.get("number")) is not int or not 1 <= body["number"] <= MAX_INT:

@@ -46,6 +46,10 @@ NAMED = {
     "refresh": ["files.renamed"],
     "canary-promote": ["canary.recorded", *(f"release.promote.{step}" for step in STEPS)],
     "canary-back": ["canary.recorded", "release.promote.announced"],
+    "freeze": ["release.freeze.settled", "release.freeze.recorded"],
+    "unfreeze": ["release.freeze.recorded", "release.unfreeze.recorded"],
+    "pin": ["release.pin.recorded"],
+    "unpin": ["release.pin.recorded", "release.unpin.recorded"],
     "collect": [*(f"retention.bundle.{step}" for step in ("entered", "moved")), "retention.files.entered",
                 "retention.file.moved"],
 }  # fmt: skip

@@ -7,22 +7,24 @@ import shutil
 import signal
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from acceptd.canary import audit
 from acceptd.canary.figures import Evaluation
-from acceptd.errors import ReleaseError, UsageError
+from acceptd.errors import ReleaseError, StateError, UsageError
 from acceptd.policy.channels import Rule
 from acceptd.record.canonical import canonical
 from acceptd.record.entry import Entry
 from acceptd.record.failpoint import VARIABLE
 from acceptd.record.log import Ledger
 from acceptd.release.book import read_book
-from acceptd.release.hold import freeze
+from acceptd.release.hold import freeze, unfreeze
 from acceptd.release.model import Decided
-from acceptd.release.reconcile import reconcile
+from acceptd.release.reconcile import Reconciled, reconcile
+from acceptd.release.rests import Rests
 from tests.canary_world import CanaryWorld, manifest
 from tests.release_world import MODEL, memory_directory, types_of
 
@@ -243,11 +245,78 @@ def test_kill_9_leaves_an_entry_or_none_and_whole_channels(world: CanaryWorld, k
     assert world.current("production") == world.old.bundle_digest
     assert world.current("canary") == world.new.bundle_digest
     assert audit.examine(world.ledger) == []
-    _, done = world.carried_out(path)  # once more, and it ends where it would have ended
-    assert done.release is not None
-    assert len(evaluations(world)) == recorded + 1
+    resumed = world.resumed()
+    assert (len(resumed.done), resumed.problems) == (recorded, ())
+    if not recorded:
+        _, done = world.carried_out(path)
+        assert done.release is not None
+    assert len(evaluations(world)) == 1, "what was counted once is not counted again"
     moved = "production" if kind == "good" else "canary"
     assert world.current(moved) == (world.new if kind == "good" else world.old).bundle_digest
+    assert world.resumed() == Reconciled((), ()), "it is carried out once"
+
+
+def cut_off(world: CanaryWorld, *paths: Path) -> int:
+    """Record an evaluation and do nothing about it, as a kill leaves it; return its entry."""
+    return world.ledger.append("canary", world.evaluated(*paths).model_dump(mode="json")).seq
+
+
+def test_what_the_channel_did_not_take_is_not_done_by_a_restart_when_it_would(world: CanaryWorld) -> None:
+    path = good(world)
+    _, done = world.carried_out(path, weigh=lambda _: Decided("nobody has vouched for model_card"))
+    assert done.refused
+    [entry] = world.ledger.entries(kind="canary-refused")
+    assert entry.body == {"model": MODEL, "entry": done.seq, "reason": done.refused}
+    assert world.resumed() == Reconciled((), ())
+    assert world.current("production") == world.old.bundle_digest
+
+
+def test_what_was_cut_off_and_is_frozen_now_is_refused_once_and_for_all(world: CanaryWorld) -> None:
+    seq = cut_off(world, good(world))
+    held: dict[str, str] = {"channel": "production", "model_id": MODEL, "reason": "the fair", "by": "ada"}
+    freeze(world.state, world.ledger, world.keys, **held)
+    resumed = world.resumed()
+    assert "the fair" in resumed.done[0]
+    assert [one.body["entry"] for one in world.ledger.entries(kind="canary-refused")] == [seq]
+    unfreeze(world.state, world.ledger, **held)
+    assert world.resumed() == Reconciled((), ())
+    assert world.current("production") == world.old.bundle_digest
+
+
+@pytest.mark.parametrize("since", ["a newer evaluation", "another release", "a revocation"])
+def test_what_was_done_since_goes_before_what_was_cut_off(world: CanaryWorld, since: str) -> None:
+    cut_off(world, good(world))
+    if since == "a newer evaluation":
+        world.carried_out(world.file(*world.some(world.new, 5), *world.some(world.old)))  # too few: hold
+    elif since == "another release":
+        world.promote(world.accepted("4.0.0", manifest=manifest("4.0.0")), channel="canary")
+    else:
+        world.revoke(world.new.bundle_digest)
+    stood = world.current("production")
+    assert world.resumed() == Reconciled((), ())
+    assert world.current("production") == stood == world.old.bundle_digest
+
+
+def test_one_that_cannot_be_carried_out_rests_and_is_told_each_time(
+    world: CanaryWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cut_off(world, good(world))
+    seconds = [0.0]
+    rests = Rests(lambda: seconds[0])
+
+    def full(*_: Any, **__: Any) -> None:
+        raise StateError("No space left on device")
+
+    told = []
+    with monkeypatch.context() as patch:
+        patch.setattr("acceptd.canary.evaluate.promote", full)
+        for _ in range(40):
+            told += world.resumed(rests).problems
+            seconds[0] += 15.0
+    assert len(told) == 4  # at 0, 60, 180 and 420 s
+    seconds[0] += 3600.0
+    assert len(world.resumed(rests).done) == 1
+    assert world.current("production") == world.new.bundle_digest
 
 
 # -- the audit
