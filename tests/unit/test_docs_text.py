@@ -110,7 +110,7 @@ BUNDLES = [(path, text) for path in DOCUMENTS for text in fences(path, "toml") i
 
 
 def test_there_are_examples_of_a_manifest() -> None:
-    assert {named(path) for path, _ in BUNDLES} >= {"docs/tutorials/model-team.md", "docs/bundle.md"}
+    assert {named(path) for path, _ in BUNDLES} >= {"docs/bundle.md"}
 
 
 @pytest.mark.parametrize(
