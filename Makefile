@@ -14,7 +14,7 @@ IN_ORDER := --no-loadscope-reorder
 TESTS_FAST := tests/unit tests/property
 TESTS_REST := tests/crash tests/acceptance tests/cell tests/hostile
 
-.PHONY: setup demo test test-fast test-user soak-cell soak-ledger soak-release soak-readers kill-proof strace-proof kill-exports bench-ledger backend-cell fuzz oms wheel test-wheel profiles profiles-test profiles-openvino console test-web lint format bench bench-heldout bench-large corpus corpus-mutants backend-suite docs pictures docs-site docs-run clean help
+.PHONY: setup demo test test-fast test-user soak-cell soak-ledger soak-release soak-readers kill-proof strace-proof kill-exports bench-ledger backend-cell fuzz oms wheel test-wheel profiles profiles-test profiles-openvino console test-web lint format bench bench-beside bench-heldout bench-large corpus corpus-mutants backend-suite docs pictures docs-site docs-run clean help
 
 help:  ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -e 's/:.*## /\t/' | expand -t 16
@@ -118,6 +118,11 @@ bench: setup  ## drop to promoted beside a cold python; the cell: cost of a job,
 	$(PY) -m bench.inspection
 	$(PY) -m bench.compare
 	$(PY) -m bench.suite
+
+bench-beside: setup  ## what other tools say of the same bundles, for docs/comparison.md, in an environment of their own (minutes)
+	@test -x .venvs/beside/bin/python || $(PY) -m venv .venvs/beside
+	.venvs/beside/bin/python -m pip install -qq --disable-pip-version-check -r bench/beside.txt
+	$(PY) -m bench.beside .venvs/beside/bin/python
 
 bench-heldout: setup  ## what a team learns of a held-out value from a model whose memory follows an input (minutes)
 	$(PY) -m bench.heldout

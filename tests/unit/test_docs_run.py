@@ -87,7 +87,7 @@ def test_a_block_that_is_neither_run_nor_to_be_read_is_refused() -> None:
 
 @pytest.mark.parametrize("page", RUN, ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_every_tutorial_and_how_to_can_be_run(page: Path) -> None:
-    # They are run by tests/acceptance/test_docs_pages.py, or by `make docs-run` where they need more.
+    # They are run by `make docs-run`, one of them by tests/acceptance/test_docs_pages.py too.
     assert any(isinstance(step, run_docs.Command) for step in run_docs.steps(page.read_text(encoding="utf-8")))
 
 
