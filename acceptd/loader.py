@@ -27,15 +27,15 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from acceptd.errors import UsageError
 from acceptd.loader_opening import MODES, Mode, Opening
-from acceptd.loader_optimised import OptimisedCache
 from acceptd.loader_runtime import Told
-from acceptd.loader_watch import Watch
 from acceptd.record.keys import Keyring
 from acceptd.release import trust
 from acceptd.release.opened import Verified
 
 if TYPE_CHECKING:
+    from acceptd.loader_optimised import OptimisedCache
     from acceptd.loader_session import Session
+    from acceptd.loader_watch import Watch
 
 KeySource = str | os.PathLike[str] | Keyring | Mapping[str, Any]
 """The trust anchor: the path of a keyring file, a keyring, or the keyring file's content as a mapping."""
@@ -73,9 +73,12 @@ class OpenRelease(Verified):
         """
         from acceptd.loader_session import Session
 
-        cache = optimised_cache
-        if cache is not None and not isinstance(cache, OptimisedCache):
-            cache = OptimisedCache(Path(cache))
+        cache: OptimisedCache | None = None
+        if optimised_cache is not None:
+            from acceptd.loader_optimised import OptimisedCache
+
+            given = optimised_cache
+            cache = given if isinstance(given, OptimisedCache) else OptimisedCache(Path(given))
         if runtime is not None and runtime not in get_args(Told):
             raise UsageError(f"runtime={runtime!r:.40}", remedy=f"say one of {', '.join(get_args(Told))}")
         return Session(self, model, custom_operators, cache, runtime)
@@ -139,6 +142,8 @@ def watch(
     Arguments and errors are those of :func:`open_release`; ``poll_seconds`` is the longest time between two looks
     where no event of the file system comes (a network file system has none). See :class:`Watch`.
     """
+    from acceptd.loader_watch import Watch
+
     asked = _opening(
         root, model_id, channel, keys, digest, profile, state_file, mode, now, demand_checkpoint=demand_checkpoint
     )

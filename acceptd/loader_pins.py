@@ -19,7 +19,6 @@ from typing import Any, Final
 from acceptd.errors import RuntimeMismatchError
 from acceptd.loader_options import Options
 from acceptd.runtime.facts import Library
-from acceptd.runtime.interpreter import distributions
 from acceptd.runtime.libraries import digests
 from acceptd.runtime.pins import LIBRARY, Difference, basename, foreign, of_runtime, stem
 
@@ -125,6 +124,8 @@ def one_distribution(directory: str) -> None:
 
 @functools.lru_cache(maxsize=16)
 def _distributions(directory: str, _changed: int) -> tuple[str, ...]:
+    from acceptd.runtime.interpreter import distributions
+
     return tuple(sorted(f"{name} {version}" for name, version in distributions(directory)))
 
 

@@ -10,18 +10,19 @@ import functools
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from acceptd import loader_pins
 from acceptd.errors import InvalidInputError, LoaderError, ProviderUnavailableError, RuntimeRefusedError
-from acceptd.loader_optimised import Artifact, OptimisedCache, Shelf, uncached
 from acceptd.loader_options import Options, register
-from acceptd.loader_receipts import receipt_of
 from acceptd.loader_runtime import Told, agree, discover, process_facts, sha256_of
 from acceptd.loader_values import check_output, judged, tensor
 from acceptd.release.interface import SUPPORTED, Bound, Interface, Spec, check_names, interface
 from acceptd.release.opened import Verified
-from acceptd.release.receipt import Receipt
+
+if TYPE_CHECKING:
+    from acceptd.loader_optimised import Artifact, OptimisedCache
+    from acceptd.release.receipt import Receipt
 
 _NOTHING = "\n"
 """A name that no file has."""
@@ -85,16 +86,19 @@ class Session:
 
         self.artifact: Artifact | None = None
         try:
-            reason = "" if optimised_cache is None else uncached(options, self.selected_provider)
-            if optimised_cache is None or reason:
+            if optimised_cache is None:
                 self._session = made(source)
-                self.artifact = Artifact("none", {}, reason=reason) if reason else None
             else:
-                self._session, self.artifact = Shelf(optimised_cache).session(
-                    self._optimised_as(file, runtime, providers),
-                    lambda kept: made(kept, cached=True),
-                    lambda target: made(source, optimized_model_filepath=target),
-                )
+                from acceptd.loader_optimised import Artifact, Shelf, uncached  # only who has a cache needs it
+
+                if reason := uncached(options, self.selected_provider):
+                    self._session, self.artifact = made(source), Artifact("none", {}, reason=reason)
+                else:
+                    self._session, self.artifact = Shelf(optimised_cache).session(
+                        self._optimised_as(file, runtime, providers),
+                        lambda kept: made(kept, cached=True),
+                        lambda target: made(source, optimized_model_filepath=target),
+                    )
         except LoaderError:
             raise
         except Exception as error:  # onnxruntime's own exceptions share no public base
@@ -215,6 +219,8 @@ class Outputs(Mapping[str, Any]):
         threshold: float | None = None,
     ) -> Receipt:
         """Return the receipt of this run: digests only, never a value (:func:`loader_receipts.receipt_of`)."""
+        from acceptd.loader_receipts import receipt_of
+
         return receipt_of(self, request_id, raw_input=raw_input, row=row, output=output, threshold=threshold)
 
 

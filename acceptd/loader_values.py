@@ -6,12 +6,10 @@ Imports numpy lazily: who only verifies a release needs none.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from fractions import Fraction
 from typing import Any
 
 from acceptd.errors import InvalidInputError, InvalidOutputError
 from acceptd.release.interface import Bound, Spec, check_literal, check_shape
-from acceptd.release.receipt import tensor_digest
 
 
 def numpy_here() -> Any:
@@ -84,6 +82,8 @@ def check_output(spec: Spec, value: Any, dims: Mapping[str, tuple[int, int]], bo
 
 
 def _check_sums(spec: Spec, value: Any) -> None:
+    from fractions import Fraction  # what only some releases need waits until one does
+
     numpy = numpy_here()
     rows = value.reshape(-1, value.shape[-1])
     sums = rows.sum(axis=1, dtype=numpy.float64)
@@ -120,6 +120,8 @@ def value_digest(value: Any) -> str:
     A sequence is bound by the digests of its elements in order, a map by those of its pairs, sorted. Text that is
     no Unicode (lone surrogates) has a digest of its own.
     """
+    from acceptd.release.receipt import tensor_digest
+
     numpy = numpy_here()
     if isinstance(value, numpy.ndarray):
         if value.dtype.kind in "UO":

@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
-from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from acceptd.errors import ConfigError, SignatureError, StateError
@@ -31,7 +30,6 @@ ROLES: Final = ("ledger", "release", "revocation")
 DIRECTORY: Final = "keys"
 KEYRING: Final = "keyring.json"
 _MAX_BYTES: Final = 1 << 20
-_RAW = (serialization.Encoding.Raw, serialization.PublicFormat.Raw)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +54,7 @@ class Signer:
     @classmethod
     def of(cls, role: str, private: Ed25519PrivateKey) -> Signer:
         """Return the signer for a private key in memory."""
-        raw = private.public_key().public_bytes(*_RAW)
+        raw = private.public_key().public_bytes_raw()
         return cls(role, key_id(raw), raw, private.sign)
 
     def sign(self, data: bytes) -> bytes:
@@ -213,6 +211,8 @@ def load_signer(state: Path, role: str, suffix: str = ".pem") -> Signer:
         raise ConfigError(f"{directory}: {error.strerror}", remedy="run `acceptd init`") from error
     path = directory / f"{role}{suffix}"
     try:
+        from cryptography.hazmat.primitives import serialization  # not for a loader, which has public keys alone
+
         private = serialization.load_pem_private_key(read_owned(path, None, forbidden=0o077), password=None)
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
         raise ConfigError(f"{path}: no private key in PKCS8 PEM without a password") from error
@@ -227,6 +227,8 @@ def _is_empty_directory(path: Path) -> bool:
 
 def private_pem(private: Ed25519PrivateKey) -> bytes:
     """Return a private key as our files hold it: PKCS8 in PEM, without a password."""
+    from cryptography.hazmat.primitives import serialization
+
     return private.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
