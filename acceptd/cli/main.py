@@ -50,6 +50,8 @@ _COMMANDS = {
     "adopt": ("adopt", "adopt"),
     "doctor": ("doctor", "doctor"),
     "gc": ("gc", "gc"),
+    "backup": ("backup", "backup"),
+    "restore": ("backup", "restore"),
     "selftest": ("selftest", "selftest"),
     "verify": ("verify", "verify"),
     "reaccept": ("reaccept", "reaccept"),

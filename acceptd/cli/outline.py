@@ -21,6 +21,9 @@ HELP: Final = {
     "runtime fails.",
     "gc": "Remove bundles, outputs and backups that have had their time. Each removal is an entry of "
     "the ledger first.",
+    "backup": "Copy the state to a new directory, a daemon running or not: ledger, releases, store, held bundles.",
+    "restore": "Fill an empty state directory from a backup, every byte hashed. Exit 5 where `ledger "
+    "verify` differs.",
     "selftest": "Attack this host's own rooms: about 200 escapes and a few hostile models. Exit 5 if a wall"
     " does not hold.",
     "verify": "Verify a signed file of acceptd with public keys alone. Exit 5 where it does not hold.",

@@ -62,13 +62,13 @@ def write(
         note = sign(checkpoint, signer)
         with _alone(directory):
             failpoint("record.checkpoint.before-write")
-            replace_file(directory, _name(head.size), note, 0o644)
+            replace_file(directory, file_name(head.size), note, 0o644)
             failpoint("record.checkpoint.after-write")
             for old in _sizes(directory)[:-KEPT]:
                 with contextlib.suppress(FileNotFoundError):
-                    os.unlink(directory / _name(old))
+                    os.unlink(directory / file_name(old))
     if anchor is not None and (kept is None or kept.size != head.size):
-        anchor.put(ledger.origin, head.size, (directory / _name(head.size)).read_bytes())
+        anchor.put(ledger.origin, head.size, (directory / file_name(head.size)).read_bytes())
         failpoint("record.checkpoint.anchored")
     return checkpoint
 
@@ -129,7 +129,7 @@ def latest(state: Path, keyring: Offices, origin: str | None = None) -> Checkpoi
 
 def read(state: Path, size: int, keyring: Offices, origin: str | None = None) -> Checkpoint:
     """Return the checkpoint written at ``size``; raise LedgerError where it is missing or does not verify."""
-    path = state / DIRECTORY / _name(size)
+    path = state / DIRECTORY / file_name(size)
     try:
         with path.open("rb") as file:
             checkpoint = verify(file.read(MAX_BYTES + 1), keyring, origin)
@@ -146,7 +146,7 @@ def read(state: Path, size: int, keyring: Offices, origin: str | None = None) ->
 
 def note_of(state: Path, size: int) -> bytes:
     """Return the signed note written at ``size``, as it lies there."""
-    return (state / DIRECTORY / _name(size)).read_bytes()
+    return (state / DIRECTORY / file_name(size)).read_bytes()
 
 
 def sizes(state: Path) -> list[int]:
@@ -166,7 +166,8 @@ def _prove_extends(ledger: Ledger, last: Checkpoint, head: TreeHead, place: str)
         raise LedgerError(f"the log does not extend {place} of {last.size} entries: rewritten; nothing is signed")
 
 
-def _name(size: int) -> str:
+def file_name(size: int) -> str:
+    """Return the name of the checkpoint written at ``size``, below :data:`DIRECTORY`."""
     return f"{size:016d}.note"
 
 

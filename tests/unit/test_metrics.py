@@ -194,3 +194,11 @@ def test_the_page_and_the_alerts_say_what_there_is() -> None:
     assert named <= set(BY_NAME)
     assert len(BY_NAME) == len(METRICS)
     assert all(one.name.endswith("_total") == (one.kind == "counter") for one in METRICS)
+
+
+def test_the_alerts_name_chapters_that_the_runbook_has() -> None:
+    rules = (ROOT / "docs" / "prometheus-rules.yml").read_text("utf-8")
+    chapters = re.findall(r'runbook\.md, "([^"]+)"', rules)
+    text = (ROOT / "docs" / "runbook.md").read_text("utf-8")
+    assert len(chapters) >= 3
+    assert [one for one in chapters if f"## {one}\n" not in text] == []
