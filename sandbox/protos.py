@@ -88,7 +88,8 @@ def tensor(message: Any) -> TensorValue:
     """Return the value of a TensorProto. Raise UndecodableError or ValueError (see the module's text)."""
     element = BY_NUMBER.get(message.data_type)
     if element is None:
-        raise UndecodableError(f"element type {message.data_type} has no byte form here")
+        empty = "; the file is empty, or names no type" if not message.data_type else ""
+        raise UndecodableError(f"element type {message.data_type} is none that can be read{empty}")
     if message.external_data or message.data_location != onnx.TensorProto.DEFAULT:
         raise UndecodableError("a golden value may not lie in external data")
     if message.HasField("segment"):

@@ -53,7 +53,8 @@ def after_run(
         statistics = submission.statistics
         for problem in statistics.problems:
             yield registered(problem.code, "compare", problem.where, problem.message)
-        yield from parity.parity(manifest, statistics.outputs, policy, contract)
+        told = parity.forms(manifest, vectors, jobs)
+        yield from parity.parity(manifest, statistics.outputs, policy, contract, told)
         yield from quality.measured(manifest, contract, statistics)
         yield from behaviour.comparisons(manifest, statistics.outputs, statistics.insensitive, contract, policy)
         yield from relations.comparisons(manifest, statistics.outputs, facts, contract, policy)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from acceptd.evidence import OutputStats, TensorRef, Vectors
@@ -11,6 +12,7 @@ from acceptd.judge.finding import Finding
 from acceptd.judge.goldens import expected_names as expected_names
 from acceptd.judge.goldens import fed as fed
 from acceptd.judge.goldens import unchecked_output
+from acceptd.judge.jobs import Jobs
 from acceptd.judge.tolerance import RANKED as RANKED
 from acceptd.judge.tolerance import Resolved as Resolved
 from acceptd.judge.tolerance import promised
@@ -74,10 +76,44 @@ _CODES: dict[str, str] = {
 """The finding of each figure (:class:`acceptd.judge.agreement.Breach`)."""
 
 
+def forms(manifest: Manifest, vectors: Vectors | None, jobs: Jobs) -> dict[tuple[str, str, str], str]:
+    """Return, by model, set and output, which form was expected and which the run gave, for a person to read.
+
+    Both are the jobs' words: they explain a finding and decide none.
+    """
+    models = {model.name: model for model in manifest.models}
+    found: dict[tuple[str, str, str], str] = {}
+    for golden in vectors.sets if vectors is not None else ():
+        model = models.get(golden.model)
+        run = jobs.last("run", model) if model is not None else None
+        names = expected_names(golden, model) if model is not None else None
+        if run is None or names is None:
+            continue
+        given = {one.name: one.value for case in run.cases if case.set == golden.name for one in case.outputs}
+        for name, expected in zip(names, golden.expected, strict=False):
+            if name in given:
+                words = f": {_form(given[name])} instead of {_form(expected.value)}"
+                found[golden.model, golden.name, name] = words
+    return found
+
+
+def _form(value: object) -> str:
+    return (
+        f"{value.dtype} {value.shape}" if isinstance(value, TensorRef) else f"a {getattr(value, 'kind', 'value')}"
+    )
+
+
 def parity(
-    manifest: Manifest, rows: Sequence[OutputStats], policy: Policy, contract: Contract | None = None
+    manifest: Manifest,
+    rows: Sequence[OutputStats],
+    policy: Policy,
+    contract: Contract | None = None,
+    told: Mapping[tuple[str, str, str], str] = MappingProxyType({}),
 ) -> Iterator[Finding]:
-    """Yield what the statistics of goldens say, with the worst element of each output that fails."""
+    """Yield what the statistics of goldens say, with the worst element of each output that fails.
+
+    ``told``: what :func:`forms` says; a finding of another shape, type or kind names both.
+    """
     outputs: Mapping[tuple[str, str], OutputSpec] = {
         (model.name, output.name): output for model in manifest.models for output in model.outputs
     }
@@ -90,7 +126,8 @@ def parity(
             code, message = _NOTES.get(row.note, ("parity/malformed", row.note or "not comparable"))
             if code == "parity/malformed":
                 message = f"its values cannot be compared: {message}"
-            yield make(code, "compare", where, message, _shows(row))
+            form = told.get((row.model, row.set, row.output), "") if row.note in {"shape", "dtype", "kind"} else ""
+            yield make(code, "compare", where, f"{message}{form}", _shows(row))
             continue
         held = promised(manifest, row.model, output, contract, policy)
         yield from _golden(row, held, where, _drift(output, held, contract, policy))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -58,6 +59,13 @@ def test_a_wrong_golden_is_rejected_with_its_worst_element() -> None:
 )
 def test_an_output_that_cannot_be_compared_is_rejected(note: str, code: str) -> None:
     assert parity(comparable=False, note=note, n=0) == ("rejected", [code])
+
+
+def test_a_golden_of_another_shape_is_told_with_both_shapes() -> None:
+    row = world.stats(comparable=False, note="shape", n=0)
+    judged = world.verdict(world.submission(statistics=world.statistics(row)))
+    found = next(one for one in judged.findings if one.code == "parity/shape")
+    assert re.search(r": float32 \[\d+, 3\] instead of float32 \[\d+, 3\]$", found.message), found.message
 
 
 def test_logits_that_drift_within_their_class_warn_and_another_class_rejects() -> None:
