@@ -91,11 +91,11 @@ def test_every_tutorial_and_how_to_can_be_run(page: Path) -> None:
     assert any(isinstance(step, run_docs.Command) for step in run_docs.steps(page.read_text(encoding="utf-8")))
 
 
-def test_every_entry_of_the_navigation_is_there() -> None:
+def test_every_page_is_found_from_the_navigation_and_every_entry_is_there() -> None:
     entries = re.findall(r"^ +- (?:[^\n:]+: )?(\S+\.md)$", (ROOT / "mkdocs.yml").read_text("utf-8"), re.MULTILINE)
     pages = {str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md") if path.parent.name != "decisions"}
     assert len(entries) == len(set(entries))
-    assert set(entries) <= pages
+    assert set(entries) == pages, "a page is missing in nav of mkdocs.yml, or an entry has none"
 
 
 def test_a_page_that_is_named_is_a_link_on_the_site_and_code_stays_code() -> None:
