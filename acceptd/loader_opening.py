@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from acceptd.errors import SignatureError
 from acceptd.record.keys import Keyring
@@ -24,8 +24,7 @@ _TRIES: Final = 8
 """Looks at rotations.json: one that is another each time must not hold a loader for ever."""
 
 
-@dataclass(frozen=True, slots=True)
-class Announced:
+class Announced(NamedTuple):
     """What the signed files say is current, verified; no byte of the bundle was looked at."""
 
     channel: trust.ChannelFacts

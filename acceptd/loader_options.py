@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from acceptd.errors import MalformedError, ProviderUnavailableError, RuntimeRefusedError
 
@@ -29,8 +28,7 @@ where the data was given in memory, and for bytes that is the working directory,
 _SHA256: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class OperatorLibrary:
+class OperatorLibrary(NamedTuple):
     """A library of custom operators that the release was accepted with."""
 
     name: str

@@ -10,8 +10,7 @@ import base64
 import binascii
 import hashlib
 import re
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from acceptd.errors import MalformedError, SignatureError
 from acceptd.record import merkle
@@ -23,8 +22,7 @@ _ED25519: Final = b"\x01"  # signed-note's signature type
 _DASH: Final = "\u2014 "
 
 
-@dataclass(frozen=True, slots=True)
-class Checkpoint:
+class Checkpoint(NamedTuple):
     """A tree head: the log's name, its size and its root."""
 
     origin: str

@@ -13,7 +13,7 @@ import binascii
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from acceptd.errors import ConfigError, LedgerError, LoaderError, MalformedError, SignatureError
 from acceptd.record import attest
@@ -27,8 +27,7 @@ MAX_REASON: Final = 2000
 _MEMBERS: Final = frozenset({"schema", "log", "role", "number", "old", "new", "at", "reason", "compromised_from"})
 
 
-@dataclass(frozen=True, slots=True)
-class Rotation:
+class Rotation(NamedTuple):
     """That from here on ``new`` signs for a role of the log ``log`` what ``old`` signed before."""
 
     log: str
@@ -114,8 +113,7 @@ def follow(anchors: Keyring, envelopes: Iterable[object]) -> tuple[Keyring, dict
         raise SignatureError(f"a rotation gives one key two roles: {error.message}") from error
 
 
-@dataclass(frozen=True, slots=True)
-class Tenure:
+class Tenure(NamedTuple):
     """The entries for which one key counts: ``since`` up to but not including ``until``."""
 
     key: PublicKey

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from acceptd.errors import DigestMismatchError, MalformedError, ProfileRefusedError
 from acceptd.record.canonical import digest
@@ -14,8 +13,7 @@ _BEFORE: Final = "cpu"
 """The profile of a release whose options name none: there was no other then."""
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
+class Held(NamedTuple):
     """One profile that the release holds for, and all of their names."""
 
     profile: str

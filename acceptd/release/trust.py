@@ -11,9 +11,9 @@ from __future__ import annotations
 import hmac
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Final, NoReturn
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple, NoReturn
 
 from acceptd.errors import (
     DigestMismatchError,
@@ -45,8 +45,7 @@ SHA256: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
 STAMP: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class File:
+class File(NamedTuple):
     """One file of a bundle: path inside it, SHA-256 in hex, size in bytes."""
 
     path: str
@@ -54,8 +53,7 @@ class File:
     size: int
 
 
-@dataclass(frozen=True, slots=True)
-class ChannelFacts:
+class ChannelFacts(NamedTuple):
     """A verified ``channel.json``. Times are seconds since the epoch, UTC."""
 
     model_id: str
@@ -68,17 +66,15 @@ class ChannelFacts:
     expires_at: str
 
 
-@dataclass(frozen=True, slots=True)
-class RevocationFacts:
+class RevocationFacts(NamedTuple):
     """A verified ``revocations.json``; number 0 and no digests where none was ever made."""
 
     number: int = 0
-    revoked: Mapping[str, str] = field(default_factory=dict)
+    revoked: Mapping[str, str] = MappingProxyType({})
     """Bundle digest to reason."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReleaseFacts:
+class ReleaseFacts(NamedTuple):
     """A verified ``release.json``."""
 
     model_id: str
@@ -93,8 +89,7 @@ class ReleaseFacts:
     document: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Remembered:
+class Remembered(NamedTuple):
     """The highest that a loader has seen of one channel, and of the revocation list."""
 
     number: int = 0

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Library:
+class Library(NamedTuple):
     """One file: ``path`` on the host, SHA-256 in lowercase hex, ``size`` in bytes."""
 
     path: str
@@ -14,8 +13,7 @@ class Library:
     size: int
 
 
-@dataclass(frozen=True, slots=True)
-class RuntimeFacts:
+class RuntimeFacts(NamedTuple):
     """One warm parent, told by itself before any submitted byte; files are hashed on the trusted side.
 
     ``libraries`` are all executable file mappings when warm, sorted by path: the interpreter, native

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from acceptd.runtime.facts import Library
 
@@ -23,8 +22,7 @@ _RELEASE: Final = re.compile(r"-[0-9]+(\.[0-9]+)+$")
 Kind = Literal["other-digest", "not-pinned", "not-mapped", "other-version"]
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Difference:
+class Difference(NamedTuple):
     """One thing that is not as it was pinned. ``name`` is a library's file name, or ``onnxruntime``."""
 
     code: str

@@ -27,7 +27,7 @@ def signer(role: str = "ledger") -> Signer:
 
 def rotation(old: Signer, new: Signer, number: int = 1, **more: Any) -> Rotation:
     made = Rotation(LOG, old.role, number, old.public_key(), new.public_key(), "2026-11-29T15:17:00Z", "age")
-    return replace(made, **more)
+    return made._replace(**more)
 
 
 def entered(old: Signer, new: Signer, number: int = 1, **more: Any) -> dict[str, Any]:
