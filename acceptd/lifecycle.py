@@ -46,6 +46,7 @@ from acceptd.release.layout import store_lock
 from acceptd.release.prior import prior_release
 from acceptd.release.signers import ReleaseKeys
 from acceptd.release.store import put, verify_some
+from acceptd.report.logs import bound
 from acceptd.report.outbox import write_outbox
 from acceptd.report.verification import place
 from acceptd.rules import Rules
@@ -117,7 +118,7 @@ class Lifecycle:
         the work is cancelled: :meth:`given_up` says what becomes of it.
         """
         row = self._row(submission)
-        with structlog.contextvars.bound_contextvars(submission=submission, team=row.team):
+        with bound(row.id, row.team, row.model):
             while not row.final:
                 rules = self.rules()
                 if row.state not in EXAMINED:
@@ -127,17 +128,16 @@ class Lifecycle:
                     raise InternalError(f"submission {submission} cannot be examined without a lease")
                 elif not hold.fit(wanted := self._need(row, rules)):
                     return wanted
-                if self.queue.note_start(submission, row.state) >= MAX_DEATHS:
-                    self._quarantine(row)
-                else:
-                    self._step(row, rules, hold)
+                with bound(row.id, row.team, row.model):  # the model as soon as one is known
+                    lost = self.queue.note_start(submission, row.state) >= MAX_DEATHS
+                    self._quarantine(row) if lost else self._step(row, rules, hold)
                 row = self._row(submission)
         return None
 
     def given_up(self, submission: str, reason: Reason) -> None:
         """End a submission whose work was cancelled; after a stop it is taken up at the next start instead."""
         row = self._row(submission)
-        with structlog.contextvars.bound_contextvars(submission=submission, team=row.team):
+        with bound(row.id, row.team, row.model):
             if reason not in GIVEN_UP:
                 self.queue.clear(submission)  # nobody's death
                 log.info("put back", reason=reason, state=row.state)
@@ -150,7 +150,7 @@ class Lifecycle:
     def expire(self, submission: str) -> None:
         """End a submission whose deadline passed before it was started: ``inconclusive``."""
         row = self._row(submission)
-        with structlog.contextvars.bound_contextvars(submission=submission, team=row.team):
+        with bound(row.id, row.team, row.model):
             if row.state in EXAMINED:
                 message = "the submission's deadline passed before its turn came; nothing was examined"
                 self._without_evidence(row, "cell/deadline", message, "judged")

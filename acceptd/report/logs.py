@@ -7,6 +7,7 @@ line break would begin a line that looks like the daemon's own.
 from __future__ import annotations
 
 from collections.abc import MutableMapping
+from contextlib import AbstractContextManager
 from typing import Any, Final
 
 import structlog
@@ -33,6 +34,12 @@ def processors(*, as_json: bool) -> list[Processor]:
         escape_event,
         last,
     ]
+
+
+def bound(submission: str, team: str, model: str | None) -> AbstractContextManager[object]:
+    """Bind what each line of the log says of a submission meanwhile; a model that is known follows the grammar."""
+    named = {"model": model} if model else {}
+    return structlog.contextvars.bound_contextvars(submission=submission, team=team, **named)
 
 
 def escape_event(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
