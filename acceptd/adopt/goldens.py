@@ -61,22 +61,22 @@ def trials(bench: Bench, bundle: Path, made: Made, wishes: Wishes) -> Iterator[T
         yield Trial(made.proposal, f"{len(found.names)} lay beside the model{smoke}", last=True)
         return
     others = SIZES if any(_loose(made.proposal)) else ()
-    first = _tried(bench, bundle, made.proposal, last=not others)
+    first = _tried(bench, bundle, made, made.proposal, last=not others)
     yield first
     for sizes in others:
         proposal = propose(made.looked, replace(wishes, sizes=sizes))
         if _elements(proposal) <= bench.rules.policy.probes.max_elements:
-            yield _tried(bench, bundle, proposal, fixed=" at fixed sizes")
+            yield _tried(bench, bundle, made, proposal, fixed=" at fixed sizes")
     if others:
-        yield _tried(bench, bundle, made.proposal, last=True)
+        yield _tried(bench, bundle, made, made.proposal, last=True)
 
 
-def regression(bench: Bench, bundle: Path, trial: Trial, why: str) -> Trial:
+def regression(bench: Bench, bundle: Path, made: Made, trial: Trial, why: str) -> Trial:
     """Return the trial with golden sets of onnxruntime alone, where it gives other values than the evaluator.
 
     Which of the two is right nobody knows here: a run beside the evaluator is a part of the check, and holds.
     """
-    _clear(bundle)
+    _clear(bundle, made)
     replace_text(bundle / MANIFEST_FILE, manifest_text(trial.proposal), force=True)
     try:
         make(bench, bundle, Wanted(random=SETS, seed=SEED, oracle=RUNTIME))
@@ -88,16 +88,21 @@ def regression(bench: Bench, bundle: Path, trial: Trial, why: str) -> Trial:
 
 def loosened(bench: Bench, bundle: Path, made: Made, wishes: Wishes) -> Trial:
     """Return a trial that leaves open in outputs what no input has: the runtime knows it better than the file."""
-    return _tried(bench, bundle, propose(made.looked, replace(wishes, loose=True)), last=True)
+    return _tried(bench, bundle, made, propose(made.looked, replace(wishes, loose=True)), last=True)
 
 
-def _clear(bundle: Path) -> None:
+def _clear(bundle: Path, made: Made) -> None:
+    """Remove the sets of the trial before; what was copied stays, however it is named."""
+    copied = {path.partition("/")[0] for seen in made.looked.models for path in (seen.file, *seen.external)}
     for path in bundle.glob(f"{PREFIX}*"):
-        shutil.rmtree(path)  # of the trial before
+        if path.name not in copied:
+            shutil.rmtree(path)
 
 
-def _tried(bench: Bench, bundle: Path, proposal: Proposal, *, fixed: str = "", last: bool = False) -> Trial:
-    _clear(bundle)
+def _tried(
+    bench: Bench, bundle: Path, made: Made, proposal: Proposal, *, fixed: str = "", last: bool = False
+) -> Trial:
+    _clear(bundle, made)
     replace_text(bundle / MANIFEST_FILE, manifest_text(proposal), force=True)
     said, why = _computed(bench, bundle)
     evaluated = "onnx's own evaluator" in said and not why

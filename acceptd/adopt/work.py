@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import queue
 import threading
@@ -18,10 +19,10 @@ from acceptd.adopt.find import Found, names
 from acceptd.adopt.place import Kept, Place, Record, digest, digest_or_none, put_text, regular
 from acceptd.adopt.rows import Row, judged, needs
 from acceptd.bundling import start
-from acceptd.bundling.listing import Listing, listed
+from acceptd.bundling.listing import Listing, listed, speakable
 from acceptd.bundling.propose import Proposal, Wishes
 from acceptd.bundling.readback import MANIFEST_FILE
-from acceptd.bundling.stage import copy_file
+from acceptd.bundling.stage import Room, copy_file
 from acceptd.contracts import propose as contracts
 from acceptd.errors import AcceptdError, UsageError
 from acceptd.intake.paths import shown
@@ -113,7 +114,7 @@ class Adoption:
             made = known
             row = row.model_copy(update={"reason": f"internal error: {type(error).__name__}: {error}"[:400]})
         row = row.model_copy(update={"seconds": round(time.monotonic() - began, 3)})
-        return made.model_copy(update={"row": row.model_dump()})
+        return _recorded(made.model_copy(update={"row": row.model_dump()}), known, row)
 
     def _made(self, one: Found, row: Row, known: Kept, *, first: bool, crowded: bool) -> tuple[Kept, Row]:
         edited = self.place.edited(known.name, known.files) if known.files else None
@@ -168,7 +169,7 @@ class Adoption:
             trial = goldens.loosened(self.bench, fresh, made, wishes)
             outcome = local.examine_one(self.bench, fresh)
         if trial.evaluated and outcome is not None and (other := _other_values(outcome)):
-            trial = goldens.regression(self.bench, fresh, trial, other)
+            trial = goldens.regression(self.bench, fresh, made, trial, other)
             outcome = local.examine_one(self.bench, fresh)
         guessed = [text for text in trial.proposal.fill_in if text.startswith("dims")]
         if whole := _whole(trial.proposal):
@@ -184,10 +185,13 @@ class Adoption:
                 f"{shown(listing.special[0])} is a link or no regular file",
                 remedy="put a copy of the file in its place",
             )
+        limits = self.bench.rules.policy.limits
+        speakable(listing.files, limits)
+        room = Room(limits)
         fresh.mkdir(parents=True)
         for path in listing.files:
             (fresh / path).parent.mkdir(parents=True, exist_ok=True)
-            copy_file(listing.root / path, fresh / path, path, mode=0o644)
+            copy_file(listing.root / path, fresh / path, path, room, mode=0o644)
         sources = {f"{one.path}/{path}": digest(fresh / path) for path in listing.files}
         return _New(sources, [], "as they were in the bundle")
 
@@ -207,6 +211,20 @@ class Adoption:
         return known.model_copy(update={"contract": made}), row.model_copy(
             update={"contract": True, "edited": edited}
         )
+
+
+def _recorded(made: Kept, known: Kept, row: Row) -> Kept:
+    """Return what goes on record: where it would not read back, what was ``known``, and a row that says so.
+
+    One name that the record cannot hold would have every later run refuse the whole record.
+    """
+    try:
+        Kept.model_validate_json(json.dumps(made.model_dump(mode="json")))
+    except ValueError:
+        why = "it has names that no record of an adoption can hold"
+        told = Row(path=row.path, kind=row.kind, state="failed", name=row.name, reason=why, seconds=row.seconds)
+        return known.model_copy(update={"row": told.model_dump()})
+    return made
 
 
 def _refused_for(outcome: Outcome, codes: frozenset[str]) -> bool:

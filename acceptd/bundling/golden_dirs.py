@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from acceptd.bundling.inputs import vectors_job
+from acceptd.bundling.listing import STAGING, busy
 from acceptd.bundling.look import ending_of
 from acceptd.cell.blobs import Blob, closing_blob, lent
 from acceptd.errors import InternalError
@@ -18,7 +19,6 @@ from acceptd.local import Bench
 from acceptd.values import TensorRef
 
 _CHUNK: Final = 8 << 20
-STAGING: Final = ".goldens.part"
 
 
 @contextmanager
@@ -38,7 +38,10 @@ def sets_written(
         "sets": [_refs(name, one) for name, one in zip(names, sets, strict=True)],
     }
     staging = root / STAGING
-    shutil.rmtree(staging, ignore_errors=True)  # of a run that was killed
+    try:
+        staging.mkdir()
+    except FileExistsError as error:
+        raise busy() from error
     done: list[Path] = []
     try:
         with closing_blob(place.tools.temporary) as files:
@@ -48,7 +51,6 @@ def sets_written(
                 record = vectors_job(place, {}, spec, blobs)
             if record.vectors is None or [one.name for one in record.vectors.sets] != list(names):
                 raise InternalError(f"the golden files cannot be made: {ending_of(record)}")
-            staging.mkdir()
             for one in record.vectors.sets:
                 _copied(files, one, staging / one.name)
         for name in names:

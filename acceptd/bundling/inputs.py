@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import secrets
-import shutil
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -51,8 +48,7 @@ def decoded(
         sets.append(one if expected else one | {"smoke": True})
     spec = {"sets": sets, "types": _types(task)}
     with (
-        _gathered(files, place) as home,
-        laid(place.tools, home, list(files)) as stage,
+        laid(place, place.tools.temporary, list(files), files) as stage,
         lent({"inputs": task.inputs.writer(), "expected": blob.writer()}) as blobs,
     ):
         record = vectors_job(place, {path: f"{stage}/{path}" for path in files}, spec, blobs)
@@ -64,24 +60,6 @@ def decoded(
         missing = next(path for name, path in named.items() if name not in {one.name for one in found})
         raise UsageError(f"{shown(missing.name)} cannot be read: {why}", remedy=CAST)
     return list(found)
-
-
-@contextmanager
-def _gathered(files: dict[str, Path], place: Bench) -> Iterator[Path]:
-    """Yield a directory with copies of the files, by the names that a job knows them by."""
-    home = place.tools.temporary / f"given-{secrets.token_hex(6)}"
-    home.mkdir(mode=0o700)
-    try:
-        for name, source in files.items():
-            try:
-                shutil.copyfile(source, home / name)
-            except OSError as error:
-                raise UsageError(
-                    f"{shown(str(source))}: {error.strerror}", remedy="name a readable .npz file"
-                ) from error
-        yield home
-    finally:
-        shutil.rmtree(home, ignore_errors=True)
 
 
 def drawn(place: Bench, task: Task, count: int, seed: str) -> list[VectorSet]:

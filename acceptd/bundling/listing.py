@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
 
-from acceptd.errors import UsageError
-from acceptd.intake.paths import MARKER, shown
+from acceptd.errors import SealError, UsageError
+from acceptd.intake.paths import MARKER, Inventory, shown
 from acceptd.judge.golden_sets import CONVENTIONAL_DIRECTORY
+from acceptd.policy.limits import LimitsTable
 
 MODEL_SUFFIX: Final = ".onnx"
 MAX_DEPTH: Final = 16
 MAX_PATH: Final = 512
+STAGING: Final = ".goldens.part"
+"""Where golden sets are made before they get their names; it is there after a kill alone."""
+MAX_NEAR: Final = 100_000
+"""So many files may lie beside a model that is copied from among them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +47,14 @@ class Listing:
         if path.startswith("/") or ".." in parts or "\0" in path or len(path) > MAX_PATH:
             return False  # a model's own words never lead out of its directory
         place = self.root
-        for part in parts[:-1]:
-            place = place / part
-            if place.is_symlink():
-                return False
-        return not (place / parts[-1]).is_symlink() and (place / parts[-1]).is_file()
+        try:
+            for part in parts[:-1]:
+                place = place / part
+                if place.is_symlink():
+                    return False
+            return stat.S_ISREG(os.lstat(place / parts[-1]).st_mode)
+        except (OSError, ValueError):  # not there, and a name that none can have is not there either
+            return False
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -59,11 +67,13 @@ class Listing:
 def listed(root: Path, most: int, *, near: bool = False) -> Listing:
     """Return what is below ``root``, sorted; raise UsageError beyond ``most`` files.
 
-    ``near``: the top and directories named like golden sets alone, for a model that lies among other things.
+    ``near``: the top and directories named like golden sets alone, for a model that lies among other things, which
+    may be many.
     Hidden files count, as a bundle's do; a readiness marker at the top does not.
     """
     files: dict[str, int] = {}
     special: list[str] = []
+    most = max(most, MAX_NEAR) if near else most
     for path, info in _walk(root, "", near=near):
         if not stat.S_ISREG(info.st_mode):
             special.append(path)
@@ -92,3 +102,25 @@ def _walk(root: Path, head: str, *, near: bool) -> Iterator[tuple[str, os.stat_r
         if folder.count("/") >= MAX_DEPTH:
             raise UsageError(f"{shown(folder)} is nested more than {MAX_DEPTH} deep", remedy="flatten the bundle")
         yield from _walk(root, folder, near=near)
+
+
+def busy() -> UsageError:
+    """Return what to say where golden sets are being made, or were when a command was killed."""
+    return UsageError(
+        f"{STAGING} is there: another command is at work in the bundle, or was killed",
+        remedy="where nothing runs there, remove that directory",
+    )
+
+
+def speakable(paths: Iterable[str], limits: LimitsTable) -> None:
+    """Raise UsageError, with the place, for a name that no bundle may have, and for too many of them."""
+    inventory = Inventory(limits)
+    try:
+        for path in paths:
+            raw = os.fsencode(path)
+            inventory.file(inventory.path(raw), 0)
+    except SealError as error:
+        remedy = (
+            "rename the file" if error.code.startswith("seal/name") else "a bundle cannot hold that: make it less"
+        )
+        raise UsageError(f"{error.where}: {error.message}", remedy=remedy) from error

@@ -41,7 +41,7 @@ def loaded(place: Bench, listing: Listing, model: str, external: list[str]) -> S
         "repeats": 1,
     }
     with (
-        laid(place.tools, listing.root, paths, listing.followed) as stage,
+        laid(place, listing.root, paths, listing.followed) as stage,
         closing_blob(place.tools.temporary) as nothing,
         lent({"inputs": nothing.reader(), "outputs": nothing.writer()}) as blobs,
     ):

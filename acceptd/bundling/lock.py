@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Final
 
-from acceptd.bundling.listing import Listing, listed
+from acceptd.bundling.listing import STAGING, Listing, busy, listed
 from acceptd.bundling.lock_text import locked
 from acceptd.bundling.readback import MANIFEST_FILE, read_manifest
 from acceptd.bundling.render import MAX_BYTES
@@ -54,6 +54,8 @@ def contents(root: Path, limits: LimitsTable) -> Listing:
             f"{shown(listing.special[0])} is a link or no regular file",
             remedy="put a copy of the file in its place",
         )
+    if any(path.startswith(f"{STAGING}/") for path in listing.files):
+        raise busy()
     inventory = Inventory(limits)
     for path, size in listing.files.items():
         inventory.file(inventory.path(os.fsencode(path)), size)
@@ -99,10 +101,11 @@ def read_text(root: Path) -> bytes:
     return data
 
 
-def written_back(place: Bench, root: Path, text: str, meant: Manifest) -> None:
+def written_back(place: Bench, root: Path, before: bytes, text: str, meant: Manifest) -> None:
     """Replace ``bundle.toml`` by ``text`` where a job reads the manifest in it that is ``meant``, and no other.
 
-    Raises UsageError, and leaves the file as it is, where it reads anything else.
+    Raises UsageError, and leaves the file as it is, where it reads anything else, or where the file is not what
+    ``text`` was made from any more: an editor, or another command, wrote it ``before`` this one was done.
     """
     if len(text.encode()) > MAX_BYTES:
         raise UsageError(
@@ -113,6 +116,10 @@ def written_back(place: Bench, root: Path, text: str, meant: Manifest) -> None:
         raise UsageError(
             "bundle.toml cannot be edited as text: what is meant does not come out",
             remedy="write its tables under headers of their own, [files] last, and try again",
+        )
+    if read_text(root) != before:
+        raise UsageError(
+            "bundle.toml was changed meanwhile; it stays as it is now", remedy="run the command again"
         )
     replace_text(root / MANIFEST_FILE, text, force=True)
 
@@ -130,7 +137,7 @@ def lock(place: Bench, root: Path) -> tuple[list[BundleFile], bool]:
     if text.encode() == before:
         return files, False
     meant = {one.path: LockedFile(size=one.size, sha256=one.sha256) for one in files}
-    written_back(place, root, text, now.model_copy(update={"files": meant}))
+    written_back(place, root, before, text, now.model_copy(update={"files": meant}))
     return files, True
 
 

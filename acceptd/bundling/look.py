@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from acceptd.bundling.listing import Listing
+from acceptd.bundling.listing import Listing, speakable
 from acceptd.bundling.loaded import loaded, open_in
 from acceptd.bundling.stage import laid
 from acceptd.cell.blobs import closing_blob, lent
 from acceptd.cell.limits import job_limits
-from acceptd.errors import SealError, UsageError
+from acceptd.errors import UsageError
 from acceptd.evidence import Facts, JobRecord, Schema, Structure, ValueRef, VectorSet
-from acceptd.intake.paths import check_component, shown
+from acceptd.intake.paths import shown
 from acceptd.judge.golden_sets import SetFiles, find
 from acceptd.local import Bench
 from acceptd.report.escape import line
@@ -72,20 +72,10 @@ def look(place: Bench, listing: Listing, models: Sequence[str]) -> Looked:
         raise UsageError(
             f"{len(models)} models; a bundle holds at most {MAX_MODELS}", remedy="name those that go together"
         )
-    for path in models:
-        _speakable(path)
-    with laid(place.tools, listing.root, models, listing.followed) as stage:
+    speakable(models, place.rules.policy.limits)
+    with laid(place, listing.root, models, listing.followed) as stage:
         seen = tuple(_inspected(place, stage, listing, path) for path in models)
     return Looked(seen, _goldens(place, listing, models) if len(models) == 1 else Goldens())
-
-
-def _speakable(path: str) -> None:
-    """Refuse a name that no bundle may have, before anything else is said about it."""
-    try:
-        for part in path.split("/"):
-            check_component(part.encode("utf-8", "surrogateescape"), shown(path))
-    except SealError as error:
-        raise UsageError(f"{error.where}: {error.message}", remedy="rename the file") from error
 
 
 def _inspected(place: Bench, stage: str, listing: Listing, path: str) -> Seen:
@@ -110,7 +100,8 @@ def _inspected(place: Bench, stage: str, listing: Listing, path: str) -> Seen:
             if code
             else "is it an ONNX file?",
         )
-    named = sorted({_beside(path, one.location) for one in record.facts.external})
+    # What names the model itself is refused when it is judged; here it is no second file.
+    named = sorted({_beside(path, one.location) for one in record.facts.external} - {path})
     missing = tuple(one for one in named if not listing.has(one))
     inside = [] if missing or len(named) > limits.external_files else named
     asked = open_in(record.facts) and not missing
@@ -132,7 +123,7 @@ def _goldens(place: Bench, listing: Listing, models: Sequence[str]) -> Goldens:
     some = sets[:MAX_SETS]
     paths = sorted({path for one in some for path in one.paths})
     with (
-        laid(place.tools, listing.root, paths) as stage,
+        laid(place, listing.root, paths) as stage,
         closing_blob(place.tools.temporary) as inputs,
         closing_blob(place.tools.temporary) as expected,
         lent({"inputs": inputs.writer(), "expected": expected.writer()}) as blobs,

@@ -92,7 +92,7 @@ def _run(
 ) -> JobRecord:
     paths = [task.model.file, *external]
     with (
-        laid(place.tools, task.listing.root, paths) as stage,
+        laid(place, task.listing.root, paths) as stage,
         lent({"inputs": task.inputs.reader(), "outputs": outputs.writer()}) as blobs,
     ):
         return place.tools.cell.run(

@@ -23,7 +23,7 @@ def read_manifest(place: Bench, text: bytes) -> Manifest:
     with tempfile.TemporaryDirectory(dir=place.tools.temporary) as name:
         home = Path(name)
         (home / MANIFEST_FILE).write_bytes(text)
-        with laid(place.tools, home, [MANIFEST_FILE]) as stage:
+        with laid(place, home, [MANIFEST_FILE]) as stage:
             record = place.tools.cell.run(
                 "manifest",
                 files={MANIFEST_FILE: f"{stage}/{MANIFEST_FILE}"},

@@ -14,20 +14,39 @@ from typing import Final
 from acceptd.errors import UsageError
 from acceptd.intake import files
 from acceptd.intake.paths import shown
-from acceptd.tools import Tools
+from acceptd.local import Bench
+from acceptd.policy.limits import LimitsTable
 
 _CHUNK: Final = 8 << 20
 
 
+class Room:
+    """How many bytes may still be copied: no more than a bundle may have, holes of sparse files too."""
+
+    def __init__(self, limits: LimitsTable) -> None:
+        self._file, self._left = limits.file_bytes, limits.bundle_bytes
+
+    def take(self, where: str, size: int) -> None:
+        """Count a file of ``size`` bytes. Raises UsageError where it is too much."""
+        most = min(self._file, self._left)
+        if size > most:
+            raise UsageError(
+                f"{shown(where)} has {size} bytes; {most} are possible here",
+                remedy="[limits] file_bytes and bundle_bytes of the policy say how many a bundle may have",
+            )
+        self._left -= size
+
+
 @contextlib.contextmanager
 def laid(
-    tools: Tools, root: Path, paths: Iterable[str], followed: Mapping[str, Path] = MappingProxyType({})
+    place: Bench, root: Path, paths: Iterable[str], followed: Mapping[str, Path] = MappingProxyType({})
 ) -> Iterator[str]:
     """Yield the place in the cell's area that holds copies of ``paths``; it is removed at the end.
 
     ``followed`` says of some where else their bytes lie.
-    Raises UsageError for what is no regular file, or cannot be read.
+    Raises UsageError for what is no regular file, cannot be read, or is more than a bundle may be.
     """
+    tools, room = place.tools, Room(place.rules.policy.limits)
     name = f"stage-{secrets.token_hex(6)}"
     home = tools.sealed / name
     home.mkdir(mode=0o755)
@@ -36,7 +55,7 @@ def laid(
         for path in paths:
             target = home / path
             target.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-            copy_file(followed.get(path, root / path), target, path)
+            copy_file(followed.get(path, root / path), target, str(followed.get(path, path)), room)
         for directory, _, _ in os.walk(home):
             os.chmod(directory, 0o755)  # noqa: S103 - whatever the umask is: jobs have another uid
         yield name
@@ -44,8 +63,11 @@ def laid(
         files.remove_tree(tools.sealed, name)
 
 
-def copy_file(source: Path, target: Path, where: str, *, mode: int = 0o444) -> int:
-    """Copy one regular file, a link is not followed; the copy has ``mode``, and its size is returned."""
+def copy_file(source: Path, target: Path, where: str, room: Room, *, mode: int = 0o444) -> int:
+    """Copy one regular file, a link is not followed; the copy has ``mode``, and its size is returned.
+
+    Not a byte is copied of what ``room`` has no place for, nor more than the file had when it was opened.
+    """
     try:
         given = os.open(source, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
     except OSError as error:
@@ -53,13 +75,19 @@ def copy_file(source: Path, target: Path, where: str, *, mode: int = 0o444) -> i
             f"{shown(where)} cannot be read: {error.strerror}", remedy="a bundle holds readable regular files"
         ) from error
     try:
-        if not stat.S_ISREG(os.fstat(given).st_mode):
+        info = os.fstat(given)
+        if not stat.S_ISREG(info.st_mode):
             raise UsageError(f"{shown(where)} is no regular file", remedy="a bundle holds regular files alone")
+        room.take(where, info.st_size)
         made = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
         try:
             total = 0
-            while count := os.sendfile(made, given, None, _CHUNK):
+            while count := os.sendfile(made, given, None, min(_CHUNK, info.st_size - total + 1)):
                 total += count
+                if total > info.st_size:
+                    break
+            if total != info.st_size:
+                raise UsageError(f"{shown(where)} changed while it was copied", remedy="try again")
             os.fchmod(made, mode)
             return total
         finally:

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from acceptd.bundling.listing import MODEL_SUFFIX, Listing, listed
+from acceptd.bundling.listing import MODEL_SUFFIX, Listing, listed, speakable
 from acceptd.bundling.look import Looked, look
 from acceptd.bundling.propose import Proposal, Wishes, propose
 from acceptd.bundling.readback import MANIFEST_FILE, read_manifest
 from acceptd.bundling.render import manifest_text
-from acceptd.bundling.stage import copy_file
-from acceptd.bundling.write import refuse_existing, replace_text
+from acceptd.bundling.stage import Room, copy_file
+from acceptd.bundling.write import hidden_beside, refuse_existing, replace_text
 from acceptd.errors import InternalError, UsageError
 from acceptd.intake.paths import shown
 from acceptd.local import Bench
@@ -117,20 +117,23 @@ def start(place: Bench, todo: Plan, wishes: Wishes, *, force: bool) -> Made:
     if not todo.copied:
         replace_text(todo.target / MANIFEST_FILE, text, force=force)
         return Made(proposal, looked, todo.target, len(todo.listing.files) - (MANIFEST_FILE in todo.listing.files))
-    return Made(proposal, looked, todo.target, _copied(todo, looked, text))
+    return Made(proposal, looked, todo.target, _copied(place, todo, looked, text))
 
 
-def _copied(todo: Plan, looked: Looked, text: str) -> int:
+def _copied(place: Bench, todo: Plan, looked: Looked, text: str) -> int:
     """Fill a directory beside the target, which then takes its name: whole, or not there."""
     files = _belonging(todo, looked)
-    staging = todo.target.with_name(f".{todo.target.name[:200]}.part")
+    limits = place.rules.policy.limits
+    speakable(files, limits)
+    room = Room(limits)
+    staging = hidden_beside(todo.target, "part")
     if staging.exists():
         shutil.rmtree(staging)  # of an attempt that was killed
     staging.mkdir(parents=True)
     try:
         for path in files:
             (staging / path).parent.mkdir(parents=True, exist_ok=True)
-            copy_file(todo.listing.at(path), staging / path, path, mode=0o644)
+            copy_file(todo.listing.at(path), staging / path, path, room, mode=0o644)
         replace_text(staging / MANIFEST_FILE, text, force=False)
         os.rename(staging, todo.target)  # over an empty directory too
     except BaseException:
@@ -152,4 +155,5 @@ def _belonging(todo: Plan, looked: Looked) -> list[str]:
     for path in todo.listing.files:
         if any(path == name or path.startswith(f"{name}/") for name in looked.goldens.names):
             files[path] = None
+    files.pop(MANIFEST_FILE, None)  # the proposal takes its place, whatever a model says of it
     return list(files)

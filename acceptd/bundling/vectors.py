@@ -113,7 +113,7 @@ def make(place: Bench, root: Path, wanted: Wanted) -> Made:
         text = _text(before.decode("utf-8"), manifest, model, names, origin, wanted)
         meant = _with(manifest, model, VectorsSpec(sets=list(names), origin=origin.text))
         with sets_written(place, root, model.name, names, sets, inputs, expected):
-            written_back(place, root, text, meant)
+            written_back(place, root, before, text, meant)
     unranged = tuple(fits.unranged(model)) if wanted.random else ()
     return Made(names, origin, unranged, manifest.files is not None)
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, Final
 
 from acceptd.errors import UsageError
 from acceptd.intake.paths import shown
+
+_STEM_BYTES: Final = 200
 
 
 def refuse_existing(path: Path, *, force: bool) -> None:
@@ -19,6 +22,12 @@ def refuse_existing(path: Path, *, force: bool) -> None:
     if os.path.lexists(path) and not (force and path.is_file() and not path.is_symlink()):
         remedy = "--force replaces it" if not force else "only a regular file is replaced: remove it first"
         raise UsageError(f"{shown(str(path))} exists", remedy=remedy)
+
+
+def hidden_beside(path: Path, ending: str) -> Path:
+    """Return a hidden name beside ``path`` for what takes its place when it is whole; within 255 bytes."""
+    stem = os.fsencode(path.name)[:_STEM_BYTES].decode("utf-8", "ignore")
+    return path.with_name(f".{stem}.{ending}")
 
 
 @contextmanager
@@ -29,7 +38,7 @@ def written(path: Path, *, force: bool = False) -> Iterator[IO[bytes]]:
     ``force`` is not given, also where it came there meanwhile.
     """
     refuse_existing(path, force=force)
-    temporary = path.with_name(f".{path.name[:200]}.{secrets.token_hex(6)}")
+    temporary = hidden_beside(path, secrets.token_hex(6))
     descriptor = os.open(temporary, os.O_RDWR | os.O_CLOEXEC | os.O_CREAT | os.O_EXCL, 0o666)
     try:
         with os.fdopen(descriptor, "w+b") as file:
@@ -46,6 +55,11 @@ def written(path: Path, *, force: bool = False) -> Iterator[IO[bytes]]:
                 os.link(temporary, path)
             except FileExistsError as error:
                 raise UsageError(f"{shown(str(path))} exists", remedy="--force replaces it") from error
+            except OSError as error:
+                if error.errno not in {errno.EPERM, errno.EOPNOTSUPP}:
+                    raise
+                refuse_existing(path, force=False)  # a file system without hard links, as of a memory stick
+                os.rename(temporary, path)
     finally:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)

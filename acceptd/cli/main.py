@@ -13,7 +13,7 @@ import typer
 from acceptd import __version__, first_word, powers
 from acceptd.cli import common
 from acceptd.cli.outline import HELP, PARTS
-from acceptd.errors import AcceptdError, LoaderError, UserError
+from acceptd.errors import AcceptdError, LoaderError, SealError, UserError
 
 app = typer.Typer(
     name="acceptd",
@@ -148,7 +148,8 @@ def main() -> None:
             command = getattr(getattr(error, "ctx", None), "command_path", "acceptd")
             code = common.fail(message, f"see {command} --help")
     except UserError as error:
-        code = common.fail(error.message, error.remedy, code=error.exit_code)
+        where = f"{error.where}: " if isinstance(error, SealError) and error.where else ""
+        code = common.fail(f"{where}{error.message}", error.remedy, code=error.exit_code)
     except LoaderError as error:
         code = common.fail(str(error), code=common.EXIT_AUDIT)
     except AcceptdError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
 import os
@@ -315,11 +316,11 @@ def test_where_evaluator_and_runtime_differ_the_sets_are_the_runtimes_and_the_li
     made, wishes = begun(tmp_path, [2, 4])
     [trial] = goldens.trials(BENCH, tmp_path, made, wishes)
     assert trial.evaluated
-    other = goldens.regression(BENCH, tmp_path, trial, "expected nan, got 0.1")
+    other = goldens.regression(BENCH, tmp_path, made, trial, "expected nan, got 0.1")
     assert (other.evaluated, other.made, "gives other values: expected nan" in other.said) == (False, True, True)
     assert [one.name for one in tmp_path.glob("goldens_*")] == ["goldens_onnxruntime_2"]
     oracles.broken["onnxruntime"] = "boom"
-    assert goldens.regression(BENCH, tmp_path, trial, "nan").said == "none: boom"
+    assert goldens.regression(BENCH, tmp_path, made, trial, "nan").said == "none: boom"
     oracles.broken = {"reference": "ZipMap"}
     [trial] = goldens.trials(BENCH, tmp_path, made, wishes)
     assert not trial.evaluated
@@ -373,3 +374,53 @@ def test_one_model_that_breaks_everything_ends_no_other_and_the_record_has_the_r
     assert [one.state for one in rows] == ["failed", "failed", "skipped", "made"]
     assert "internal error: RuntimeError" in rows[0].reason
     assert [one.name for one in adoption.place.read().models] == ["bad", "gone", "ok"]
+
+
+def test_a_name_that_the_record_cannot_hold_fails_one_bundle_and_no_later_run(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    odd = {"back.onnx": "a\\b", "up.onnx": "../a"}
+
+    def made(_self: Any, one: Found, row: Row, known: Kept, **_: Any) -> tuple[Kept, Row]:
+        row = row.model_copy(update={"state": "made", "verdict": "accepted"})
+        if one.path == "said.onnx":
+            return known, row.model_copy(update={"said": "\ud800"})
+        files = {odd[one.path]: "0" * 64} if one.path in odd else {}
+        return known.model_copy(update={"files": files}), row
+
+    monkeypatch.setattr(Adoption, "_made", made)
+    bench: Any = None
+    (tmp_path / "out").mkdir()
+    found = [Found(path, "model") for path in ("back.onnx", "ok.onnx", "said.onnx", "up.onnx")]
+    for _ in range(2):
+        rows = Adoption(bench, tmp_path, Place(tmp_path / "out"), "t", 2).run(found)
+        assert [one.state for one in rows] == ["failed", "made", "failed", "failed"]
+        assert "no record of an adoption can hold" in rows[0].reason
+
+
+@pytest.mark.parametrize("name", [b"a\nb", b"\xff", b"aux"])
+def test_a_bundle_with_a_name_that_none_may_have_is_told_and_not_copied(tmp_path: Path, name: bytes) -> None:
+    lay(tmp_path, "b/bundle.toml")
+    os.close(os.open(os.path.join(os.fsencode(tmp_path / "b"), name), os.O_CREAT))
+    adoption = Adoption(BENCH, tmp_path, Place(tmp_path / "out"), "t", 1)
+    [row] = adoption.run([Found("b", "bundle")])
+    assert row.state == "failed"
+    assert "the name " in row.reason
+    assert Place(tmp_path / "out").read().models[0].files == {}
+    assert list((tmp_path / "out" / "bundles").iterdir()) == []
+
+
+@pytest.mark.parametrize("external", ["goldens_w/weights.bin", "goldens_reference_0/w", "goldens_data"])
+def test_weights_in_a_place_that_is_called_as_golden_sets_are_stay(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, external: str
+) -> None:
+    Oracles(monkeypatch)
+    made, wishes = begun(tmp_path, ["n", "len"])
+    lay(tmp_path, external)
+    [seen] = made.looked.models
+    looked = dataclasses.replace(made.looked, models=(dataclasses.replace(seen, external=(external,)),))
+    made = dataclasses.replace(made, looked=looked)
+    trials = list(goldens.trials(BENCH, tmp_path, made, wishes))
+    assert len(trials) > 2
+    assert (tmp_path / external).read_bytes() == external.encode()
+    assert len(list(tmp_path.glob("goldens_*"))) == 2  # the weights, and what the last trial made
