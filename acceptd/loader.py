@@ -166,7 +166,8 @@ def _opening(
     trust.names(model_id, channel, digest)
     if mode not in MODES:
         raise UsageError(f"mode={mode!r:.40}", remedy=f"say one of {', '.join(MODES)}")
-    remembering = None if state_file is None else Path(state_file)
+    # Absolute, as the root: a watch goes on after chdir(2), and must not begin a second memory elsewhere.
+    remembering = None if state_file is None else Path(os.path.abspath(state_file))
     base = Path(os.path.abspath(root))
     return Opening(
         base, model_id, channel, _keyring(keys), digest, profile, remembering, now, mode, demand_checkpoint

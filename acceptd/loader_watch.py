@@ -21,6 +21,8 @@ KEPT_ON: Final = (StorageError, ReleaseNotFoundError)
 """Errors that say nothing about the release: the file system is away (EIO, ESTALE, ENOENT, EACCES, ...)."""
 _LEAST_SECONDS: Final = 0.01
 _MOST_SECONDS: Final = 3600.0
+_MOST_REST: Final = 300.0
+"""Seconds at most between two looks at what was refused: one may hash the whole bundle."""
 
 
 class Watch(Generic[R]):
@@ -37,6 +39,10 @@ class Watch(Generic[R]):
     usable: the next call waits for a change and looks again (a ``for`` loop ends at an error, so begin it
     anew), and raises the same error again only where something changed. Stop serving the old release where the
     error says so.
+
+    What was refused is looked at again also where no signed file changed, ever less often: a copy that was under
+    way, a clock that was put right, a disk that has room again. Where a look succeeds the release is given, also
+    one that was given before the error: whoever stopped serving it may go on.
 
     Kept through, the old release goes on: StorageError and ReleaseNotFoundError, where nothing is there to read.
     :attr:`problem` has the error until a look succeeds.
@@ -56,6 +62,8 @@ class Watch(Generic[R]):
         self._refused: LoaderError | None = None
         self._given = ""
         self._late = False
+        self._rest = self._rested = 0.0
+        """Seconds until the next look at what was refused, and when (monotonic) that is."""
         folder = opening.base / opening.folder
         self._files = (folder / "channel.json", *(opening.base / name for name in _LISTS))
         self._events = Events({folder: {"channel.json"}, opening.base: set(_LISTS)}, self._wake.set)
@@ -130,7 +138,9 @@ class Watch(Generic[R]):
         """Find out whether the release is still the current one; set it where it is another."""
         self._events.renew()
         seen = self._stamps()
-        if seen != self._seen or self._problem is not None:
+        changed, refused = seen != self._seen, self._refused
+        again = refused is not None and time.monotonic() >= self._rested
+        if changed or again or self._problem is not None:
             self._seen = seen
             try:
                 said = self._opening.announced().channel
@@ -140,12 +150,18 @@ class Watch(Generic[R]):
                 else:
                     self._expires = said.expires
                 self._problem, self._refused, self._late = None, None, False
+                if refused is not None:  # who stopped serving it waits for it
+                    self._given = ""
             except KEPT_ON as error:
                 self._problem = error
             except LoaderError as error:
                 self._problem, self._refused = None, error
                 self._late = self._late or isinstance(error, ExpiredError)
-                raise
+                longer = min(max(self._poll, 2 * self._rest), max(self._poll, _MOST_REST))
+                self._rest = self._poll if changed or refused is None else longer
+                self._rested = time.monotonic() + self._rest
+                if changed or type(error) is not type(refused):
+                    raise
         if not self._late and self._opening.now() >= self._expires:
             self._late = True
             why = f" ({self._problem})" if self._problem is not None else ""

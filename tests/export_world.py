@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from acceptd.export.follow import Followed, Origin, Target, follow
 from acceptd.export.settings import Kind
@@ -49,6 +53,26 @@ class Exported:
         report = self.verify()
         assert report.problems == ()
         return [one.place for one in report.verified if one.served]
+
+
+def closed(path: Path, monkeypatch: pytest.MonkeyPatch, owner: int | None = None) -> None:
+    """Make a directory that this process may not read, also as root; of ``owner``, else a stranger."""
+    path.mkdir()
+    scandir, lstat = os.scandir, Path.lstat
+
+    def scanned(where: Any) -> Any:
+        if where == path:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return scandir(where)
+
+    def status(where: Path) -> os.stat_result:
+        found = list(lstat(where))
+        if where == path:
+            found[4] = os.geteuid() + 1 if owner is None else owner
+        return os.stat_result(found)
+
+    monkeypatch.setattr(os, "scandir", scanned)
+    monkeypatch.setattr(Path, "lstat", status)
 
 
 def tree(root: Path) -> dict[str, bytes]:

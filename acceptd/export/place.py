@@ -41,10 +41,9 @@ class Place:
             return [f"repository/{name}" for name in _folders(self.root / "repository") if name.count(".") == 2]
         return [
             f"{team}/{model}/{channel}"
-            for team in _folders(self.root)
-            for model in _folders(self.root / team)
-            for channel in _folders(self.root / team / model)
-            if all(NAME.fullmatch(part) for part in (team, model, channel))
+            for team in _named(self.root)
+            for model in _named(self.root / team)
+            for channel in _named(self.root / team / model)
         ]
 
     def versions(self, home: str) -> list[str]:
@@ -144,6 +143,11 @@ def _plain_here(root: Path) -> bool:
     return bool(Place(root, "plain").homes())
 
 
+def _named(path: Path) -> list[str]:
+    """Return the directories that bear a name of ours: nobody looks into another, such as ``lost+found``."""
+    return [name for name in _folders(path) if NAME.fullmatch(name)]
+
+
 def _folders(path: Path) -> list[str]:
     try:
         with os.scandir(path) as entries:
@@ -152,3 +156,7 @@ def _folders(path: Path) -> list[str]:
             )
     except FileNotFoundError:
         return []
+    except PermissionError:
+        if path.lstat().st_uid == os.geteuid():
+            raise
+        return []  # somebody else's, closed to us: nothing of ours was ever made there

@@ -10,8 +10,10 @@ import contextlib
 import fcntl
 import json
 import os
+import stat
 import threading
 from collections.abc import Iterator, Mapping
+from io import FileIO
 from pathlib import Path
 from typing import Any, Final
 
@@ -131,8 +133,7 @@ def _locked(state_file: Path) -> Iterator[None]:
 
 def _read(state_file: Path) -> dict[str, Any]:
     try:
-        with state_file.open("rb") as file:
-            data = file.read(MAX_STATE_BYTES + 1)
+        data = _bytes(state_file)
     except FileNotFoundError:
         return {"schema": 1, "revocations": 0, "channels": {}}
     except OSError as error:
@@ -146,6 +147,18 @@ def _read(state_file: Path) -> dict[str, Any]:
     ):
         raise MalformedError(f"the state file {state_file} is damaged; what it remembered cannot be trusted")
     return document
+
+
+def _bytes(state_file: Path) -> bytes:
+    """Return the file's bytes; raise OSError, and LoaderError for a FIFO or a device, which would never end."""
+    fd = os.open(state_file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise LoaderError(f"the state file {state_file} is no regular file")
+        with FileIO(fd, "rb", closefd=False) as file:
+            return file.read(MAX_STATE_BYTES + 1)
+    finally:
+        os.close(fd)
 
 
 def _from_file(state_file: Path, place: str) -> Remembered:

@@ -13,7 +13,7 @@ from acceptd.errors import ExportError, LoaderError
 from acceptd.export.document import EXPORT_TYPE
 from acceptd.export.verify import verify
 from acceptd.record.keys import Keyring, create_keys
-from tests.export_world import Exported, tree
+from tests.export_world import Exported, closed, tree
 from tests.release_world import MODEL, World, payload_of, put_signed
 
 pytestmark = pytest.mark.unit
@@ -333,3 +333,25 @@ def test_the_keyring_of_loaders_verifies_an_export(world: World, exported: Expor
     world.released()
     exported.served()
     assert verify(exported.root, Keyring.load(world.state / "keyring.json")).verified[0].number == 1
+
+
+@pytest.mark.parametrize("name", ["lost+found", "backup"])
+def test_a_directory_of_somebody_else_on_the_volume_keeps_nothing_from_being_exported_or_withdrawn(
+    world: World, exported: Exported, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    closed(exported.root / name, monkeypatch)
+    release = world.released()
+    assert exported.follow().problems == []
+    assert (exported.root / HOME / "current").is_symlink()
+    world.revoke(release.bundle_digest)
+    assert exported.follow().problems == []
+    assert not (exported.root / HOME).exists()
+
+
+def test_a_directory_of_our_own_that_cannot_be_read_is_told(
+    world: World, exported: Exported, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.released()
+    closed(exported.root / "mosaic", monkeypatch, owner=os.geteuid())
+    with pytest.raises(PermissionError):
+        exported.follow()

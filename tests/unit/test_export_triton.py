@@ -18,7 +18,7 @@ from acceptd.export.pbtxt import Config, Tensor, quoted, written
 from acceptd.export.triton import TYPES, batch_size
 from acceptd.policy.manifest import DTYPES, Manifest, validate
 from acceptd.release.trust import File, ReleaseFacts
-from tests.export_world import SERVABLE, Exported
+from tests.export_world import SERVABLE, Exported, closed
 from tests.release_world import MODEL, World
 
 pytestmark = pytest.mark.unit
@@ -249,3 +249,15 @@ def test_the_accepted_options_are_carried(level: str, number: int) -> None:
     assert found.optimization.graph.level == number
     assert found.parameters["intra_op_thread_count"].string_value == "3"
     assert found.instance_group[0].kind == 1  # KIND_GPU
+
+
+def test_a_fresh_volume_with_lost_and_found_is_no_reason_to_export_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(tmp_path)
+    exported = Exported(world, tmp_path / "repo", "triton")
+    closed(exported.root / "lost+found", monkeypatch)
+    world.released(manifest=copy.deepcopy(SERVABLE))
+    assert exported.follow().problems == []
+    assert (exported.root / HOME / "config.pbtxt").is_file()
+    world.close()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import json
 import os
 import threading
 import time
@@ -15,6 +17,8 @@ from acceptd import loader_watch
 from acceptd.errors import (
     DigestMismatchError,
     ExpiredError,
+    LoaderError,
+    MalformedError,
     ReleaseNotFoundError,
     RevokedError,
     RollbackError,
@@ -25,7 +29,7 @@ from acceptd.loader import OpenRelease, watch
 from acceptd.loader_events import Events
 from acceptd.loader_watch import Watch
 from acceptd.release import channel as channels
-from acceptd.release import objects
+from acceptd.release import memory, objects
 from tests.release_world import MODEL, World, replace, repoint
 
 pytestmark = pytest.mark.unit
@@ -284,3 +288,110 @@ def test_threads_that_iterate_share_the_releases(world: World) -> None:
             one.join(60)
     assert got == sorted(set(got))
     assert got[-1] == 4
+
+
+def test_a_bundle_whose_copy_was_still_under_way_is_given_when_it_is_whole(world: World) -> None:
+    with watched(world) as releases:
+        next(releases)
+        made = world.accepted("2.0.0")
+        model = world.state / "store" / "sha256" / made.digest / "model.onnx"
+        whole = model.read_bytes()
+        announced = world.promote(made).number
+        replace(model, whole[:10])
+        with pytest.raises(DigestMismatchError, match="10 bytes"):
+            releases.wait(30)
+        assert releases.wait(0.06) is None  # said once
+        replace(model, whole)  # no signed file changes with it
+        found = releases.wait(60)
+        assert found is not None
+        assert found.number == announced == releases.release.number
+
+
+def test_a_clock_that_was_wrong_for_a_moment_is_no_frozen_channel_for_hours(world: World) -> None:
+    with watched(world) as releases:
+        first = next(releases)
+        right, world.now = world.now, world.now + 1e7
+        with pytest.raises(ExpiredError):
+            releases.wait(30)
+        assert releases.wait(0.06) is None
+        world.now = right
+        again = releases.wait(60)
+        assert again is not None
+        assert again.number == first.number == releases.release.number
+
+
+def test_who_stopped_serving_at_expiry_is_given_the_release_when_the_channel_is_refreshed(world: World) -> None:
+    with watched(world, EVENTS_ALONE) as releases:
+        first = next(releases)
+        world.now += 3601
+        with pytest.raises(ExpiredError):
+            releases.wait(60)
+        channels.refresh(world.state, world.ledger, world.keys, valid_seconds=3600, clock=lambda: world.now)
+        assert next(releases).release_digest == first.release_digest
+        assert releases.wait(0.06) is None  # once
+
+
+def test_what_is_refused_is_looked_at_ever_less_often(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = []
+    with watched(world) as releases:
+        next(releases)
+        replace(world.channel_file, b"{}")
+        with pytest.raises(MalformedError):
+            releases.wait(30)
+        monkeypatch.setattr(type(releases._opening), "announced", lambda self: looks.append(1) or _refuse())
+        rests = []
+        for _ in range(20):
+            releases._rested = 0.0
+            releases._look()
+            rests.append(releases._rest)
+    assert len(looks) == 20
+    assert rests == sorted(rests)
+    assert rests[0] > SOON
+    assert rests[-1] == loader_watch._MOST_REST
+
+
+def _refuse() -> None:
+    raise MalformedError("it is as it was")
+
+
+def test_a_state_file_that_could_not_be_written_holds_nothing_up_once_it_can(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with watched(world, state_file=tmp_path / "seen.json") as releases:
+        next(releases)
+        with monkeypatch.context() as patch:
+            patch.setattr(memory, "replace_file", _full)
+            second = world.released("2.0.0")
+            with pytest.raises(LoaderError, match="No space left"):
+                releases.wait(30)
+        assert next(releases).number == second.number
+    assert json.loads((tmp_path / "seen.json").read_bytes())["channels"][f"{MODEL}:production"]["number"] == 2
+
+
+def _full(*_: object) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_a_watch_that_changes_its_directory_begins_no_second_memory(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("before", "after"):
+        (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path / "before")
+    with watched(world, state_file="seen.json") as releases:
+        next(releases)
+        monkeypatch.chdir(tmp_path / "after")
+        world.released("2.0.0")
+        next(releases)
+    assert not os.listdir(tmp_path / "after")
+    assert b'"number": 2' in (tmp_path / "before" / "seen.json").read_bytes()
+
+
+def test_a_fifo_or_a_device_in_place_of_the_state_file_is_an_error_and_no_wait(
+    world: World, tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "device").symlink_to("/dev/zero")
+    for name in ("fifo", "device"):
+        with pytest.raises(LoaderError, match="no regular file"):
+            world.open(state_file=tmp_path / name)
