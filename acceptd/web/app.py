@@ -72,6 +72,7 @@ class Console:
 
     def _made(self, request: Request, make: Make) -> Response:
         try:
+            self.house.still()
             found = make(request)
         except NotHereError as error:
             return self.trouble(request, 404, error.message, error.remedy)

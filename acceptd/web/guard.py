@@ -8,9 +8,8 @@ console (Fetch Metadata, W3C) and carries the session's word in its form.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Iterator, MutableMapping
 from dataclasses import dataclass
-from http.cookies import CookieError, SimpleCookie
 from typing import Any, Final
 
 from starlette.exceptions import HTTPException
@@ -55,7 +54,11 @@ class Place:
 
     hosts: frozenset[str]
     https: bool = False
-    cookie: str = "acceptd"
+
+    @property
+    def cookie(self) -> str:
+        """The name of the session's cookie: by https one that no other name can set (RFC 6265bis)."""
+        return "__Host-acceptd" if self.https else "acceptd"
 
     def origin_of(self, origin: str) -> bool:
         """Say whether an Origin header (RFC 6454) is of this console."""
@@ -96,20 +99,19 @@ class Guard:
         target = len(request.scope["raw_path"] or b"") + len(request.scope["query_string"])
         if target > MAX_TARGET:
             raise _no(414, f"an address of {target} bytes; {MAX_TARGET} are possible", "ask for less at once")
-        cookie = self._cookie(request)
-        known = self.sessions.knows(cookie)
-        request.scope["state"]["cookie"] = cookie if known else ""
-        if not known and request.url.path not in OPEN:
+        cookie = next(filter(self.sessions.knows, self._cookies(request)), "")
+        request.scope["state"]["cookie"] = cookie
+        if not cookie and request.scope["path"] not in OPEN:
             raise _no(401, "this console needs a session", "open the link that `acceptd web` printed")
         if request.method == "POST":
-            await self._admit_form(request, cookie if known else "")
+            await self._admit_form(request, cookie)
 
     async def _admit_form(self, request: Request, cookie: str) -> None:
         self._admit_origin(request)
         body = await _body(request)
         form = await _form(request, body)
         request.scope["state"]["form"] = form
-        if request.url.path not in OPEN and not self.sessions.takes(cookie, _text(form, "word")):
+        if request.scope["path"] not in OPEN and not self.sessions.takes(cookie, _text(form, "word")):
             raise _no(403, "the form is not of this session", "load its page again, then send it")
 
     def _admit_origin(self, request: Request) -> None:
@@ -119,12 +121,17 @@ class Guard:
         if not own or (origin not in {None, "null"} and not self.place.origin_of(str(origin))):
             raise _no(403, "the form was sent by another site", "send it from the console's own page")
 
-    def _cookie(self, request: Request) -> str:
-        try:
-            found = SimpleCookie(request.headers.get("cookie", "")).get(self.place.cookie)
-        except CookieError:
-            return ""
-        return found.value if found is not None else ""
+    def _cookies(self, request: Request) -> Iterator[str]:
+        """Yield what may be a session's cookie, each by itself: the others are of whoever else has a port here.
+
+        A cookie is shared by the ports of a name, may hold what no strict parser reads, and comes twice where a
+        second one was set for a longer path (RFC 6265, 5.4); none of that ends somebody's session.
+        """
+        for header in request.headers.getlist("cookie"):
+            for part in header.split(";"):
+                name, _, value = part.strip().partition("=")
+                if name == self.place.cookie:
+                    yield value
 
 
 async def _body(request: Request) -> bytes:

@@ -9,8 +9,8 @@ import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from acceptd.config import load_settings, policies_directory
-from acceptd.errors import UsageError
+from acceptd.config import Paths, load_settings, policies_directory
+from acceptd.errors import StateError, UsageError
 from acceptd.policy.load import load_policy, load_reviewers
 from acceptd.policy.names import valid_model_id, valid_name
 from acceptd.policy.policy import Policy
@@ -38,11 +38,25 @@ class House:
     replaying: threading.Lock = field(default_factory=threading.Lock)
     acting: threading.Lock = field(default_factory=threading.Lock)
     """Held while the command line carries out what was signed: one at a time."""
+    file: tuple[int, int] = (0, 0)
+    """Which file the ledger was at the start: device and inode."""
 
     @classmethod
     def open(cls, state: Path) -> House:
         """Open the ledger of a state directory; raise as :meth:`Ledger.open` does."""
-        return cls(state, Ledger.open(state, create=False, read_only=True, busy_seconds=5.0))
+        before = _file(state)
+        return cls(state, Ledger.open(state, create=False, read_only=True, busy_seconds=5.0), file=before)
+
+    def still(self) -> None:
+        """Raise StateError where the state's ledger is not the opened one any more.
+
+        Some of its pages would then be of one file and some of the other, by which connection reads them.
+        """
+        if _file(self.state) != self.file:
+            raise StateError(
+                "the ledger was replaced, or is gone, since this console was started",
+                remedy="end `acceptd web` and start it again",
+            )
 
     @property
     def policies(self) -> Path:
@@ -76,6 +90,14 @@ class House:
         if found is None:
             raise NotHereError(f"there is no submission {wanted!r:.140}", remedy="the queue lists them")
         return found
+
+
+def _file(state: Path) -> tuple[int, int]:
+    try:
+        status = Paths(state).ledger.stat()
+    except OSError:
+        return 0, 0
+    return status.st_dev, status.st_ino
 
 
 def model(value: str) -> str:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import ipaddress
 import logging
 import os
+import re
 import secrets
 import signal
 import socket
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -22,9 +24,11 @@ from acceptd.report.escape import line
 from acceptd.web.app import build
 from acceptd.web.guard import Place
 from acceptd.web.house import House
+from acceptd.web.patience import Patience
 from acceptd.web.session import Sessions
 
 PORT: Final = 8460
+_NAME: Final = re.compile(r"[a-z0-9]([a-z0-9._-]{0,252})|[0-9a-f:.]{2,45}", re.ASCII)
 _CONNECTIONS: Final = 64
 _BACKLOG: Final = 64
 
@@ -49,16 +53,38 @@ def listen(wish: Wish) -> tuple[socket.socket, Place, str]:
     """
     parts = _origin(wish.origin) if wish.origin else None
     label = f"acceptd-{secrets.token_hex(8)}.localhost"
+    names = {label, "localhost", "127.0.0.1", "[::1]"}
     if wish.unix is not None:
-        opened, port = _unix(wish.unix), wish.port
+        port = _said(wish.port)
+        opened = _unix(wish.unix)
     else:
         opened = _tcp(wish)
-        port = opened.getsockname()[1]
-    hosts = {f"{name}:{port}" for name in (label, "localhost", "127.0.0.1", "[::1]")}
+        host, port = opened.getsockname()[:2]
+        if host.startswith("127.") and host not in names:  # names ending in .localhost lead to 127.0.0.1 and ::1
+            label = host
+            names.add(host)
+    hosts = {one for name in names for one in _hosts("http", name, port)}
     address = f"http://{label}:{port}"
     if parts is not None:
-        return opened, Place(frozenset({*hosts, parts.netloc.lower()}), parts.scheme == "https"), wish.origin
+        own = _hosts(parts.scheme, parts.hostname or "", parts.port)
+        return opened, Place(frozenset({*hosts, *own}), parts.scheme == "https"), wish.origin
     return opened, Place(frozenset(hosts)), address
+
+
+def _hosts(scheme: str, name: str, port: int | None) -> set[str]:
+    """Return what browsers send as Host: the scheme's own port is left out (RFC 9110, section 7.2)."""
+    usual = 443 if scheme == "https" else 80
+    shown = f"[{name}]" if ":" in name and not name.startswith("[") else name
+    return {f"{shown}:{port or usual}", *([shown] if port in {None, usual} else [])}
+
+
+def _said(port: int) -> int:
+    if not port:
+        raise UsageError(
+            "with --unix, --port is that of the tunnel's other end, and 0 is none",
+            remedy="leave it away, or say it",
+        )
+    return port
 
 
 def serve(state: Path, wish: Wish, told: Callable[[str], None]) -> None:
@@ -66,18 +92,48 @@ def serve(state: Path, wish: Wish, told: Callable[[str], None]) -> None:
     house = House.open(state)
     try:
         opened, place, address = listen(wish)
-        sessions = Sessions(told=lambda token: told(f"{address}/enter?token={token}"))
-        log_to_stderr()
-        server = uvicorn.Server(_config(build(house, sessions, place)))
-        sessions.told(sessions.token)
-        for number in (signal.SIGINT, signal.SIGTERM):  # uvicorn ends in order, then raises it once more
-            signal.signal(number, _end)
-        with opened:
+        with opened, _file_of(wish):
+            log_to_stderr()
+            sessions = Sessions(told=_while_read(lambda token: told(f"{address}/enter?token={token}")))
+            server = uvicorn.Server(_config(build(house, sessions, place)))
+            told(f"{address}/enter?token={sessions.token}")
+            for number in (signal.SIGINT, signal.SIGTERM):  # uvicorn ends in order, then raises it once more
+                signal.signal(number, _end)
             server.run(sockets=[opened])
     finally:
         house.ledger.close()
-        if wish.unix is not None:
+
+
+@contextmanager
+def _file_of(wish: Wish) -> Iterator[None]:
+    """Take the socket file away at the end, where it is still the one that was made here."""
+    made = wish.unix and _identity(wish.unix)
+    try:
+        yield
+    finally:
+        if wish.unix is not None and made is not None and _identity(wish.unix) == made:
             wish.unix.unlink(missing_ok=True)
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        status = path.lstat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _while_read(told: Callable[[str], None]) -> Callable[[str], None]:
+    """Return ``told`` for a standard output that may be closed meanwhile: who has entered stays in."""
+
+    def telling(token: str) -> None:
+        try:
+            told(token)
+        except OSError as error:
+            words = "the next address cannot be printed (%s): nobody else can enter until a new start"
+            logging.getLogger("uvicorn.error").warning(words, error.strerror)
+
+    return telling
 
 
 class _Escaping(logging.Formatter):
@@ -103,7 +159,7 @@ def _end(_number: int, _frame: object) -> None:
 def _config(app: Any) -> Any:
     return uvicorn.Config(
         app,
-        http="h11",
+        http=Patience,
         ws="none",
         loop="asyncio",
         lifespan="off",
@@ -178,9 +234,16 @@ def _answers(path: Path) -> bool:
 
 
 def _origin(text: str) -> Any:
-    parts = urlsplit(text)
-    if parts.scheme not in {"http", "https"} or not parts.netloc or text != f"{parts.scheme}://{parts.netloc}":
-        raise UsageError(f"--origin {text!r:.120} is no origin", remedy="write it as https://console.example")
+    remedy = "write it as https://console.example, with its port if it is not the usual one"
+    try:
+        parts = urlsplit(text)
+        port, name = parts.port, parts.hostname or ""
+    except ValueError as error:
+        raise UsageError(f"--origin {text!r:.120} is no origin: {error}", remedy=remedy) from error
+    if parts.scheme not in {"http", "https"} or not name or text != f"{parts.scheme}://{parts.netloc}":
+        raise UsageError(f"--origin {text!r:.120} is no origin", remedy=remedy)
     if "@" in parts.netloc:
-        raise UsageError(f"--origin {text!r:.120} names a user", remedy="write it as https://console.example")
+        raise UsageError(f"--origin {text!r:.120} names a user", remedy=remedy)
+    if port == 0 or not _NAME.fullmatch(name):  # other letters arrive as xn--, RFC 5890
+        raise UsageError(f"--origin {text!r:.120} holds no name that a browser would send", remedy=remedy)
     return parts

@@ -53,6 +53,7 @@ def upload(visitor: Visit, address: str, data: bytes) -> Any:
 def sign_away(world: WebWorld, payload: bytes, tmp_path: Path, who: str = "ada") -> bytes:
     """Sign as a reviewer does: by the command, on a machine without the state."""
     (tmp_path / "payload").write_bytes(payload)
+    (tmp_path / "out").unlink(missing_ok=True)
     words = (
         "review",
         "sign",
@@ -218,6 +219,20 @@ def test_nothing_is_prepared_or_recorded_without_the_word_or_from_another_site(
         assert outside.post(f"{here}/record", word="x", files={"file": ("x", data)}).status_code == 401
         assert outside.post(f"{here}/prepare", **right).status_code == 401
     assert list(world.world.ledger.entries(kind="decision")) == []
+
+
+def test_nothing_is_recorded_in_a_state_that_took_the_place_of_the_one_shown(
+    fresh: WebWorld, reviewer: Visit
+) -> None:
+    data = signed(about(fresh, "approve"), fresh.key("ada"))
+    ledger, restored = fresh.state / "ledger.sqlite3", fresh.world.root / "restored"
+    shutil.copy(ledger, restored)
+    restored.replace(ledger)
+    answer = upload(reviewer, f"/submissions/{fresh.held}/decide", data)
+    assert answer.status_code == 500
+    assert "was replaced" in answer.text
+    with Ledger.open(fresh.state, create=False) as now:
+        assert list(now.entries(kind="decision")) == []
 
 
 def test_what_is_rejected_nobody_can_decide_about(world: WebWorld, inside: Visit) -> None:

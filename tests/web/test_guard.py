@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from acceptd.web import guard
 from acceptd.web.guard import HEADERS, MAX_BODY, Place
 from acceptd.web.session import LIFE_SECONDS, MOST, Sessions
-from tests.web_world import Visit, WebWorld, addresses, visit
+from tests.web_world import Visit, WebWorld, addresses, make, visit
 
 pytestmark = pytest.mark.unit
 
@@ -88,9 +89,58 @@ def test_a_token_opens_one_session_and_the_next_one_is_told(world: WebWorld) -> 
         assert first.get("/").status_code == 401
 
 
-def test_behind_tls_the_cookie_never_goes_without_it(world: WebWorld) -> None:
+def test_behind_tls_the_cookie_never_goes_without_it_and_no_neighbouring_name_sets_it(world: WebWorld) -> None:
     with visit(world, https=True) as one:
-        assert "Secure" in one.post("/enter", token=one.sessions.token).headers["set-cookie"]
+        cookie = one.post("/enter", token=one.sessions.token).headers["set-cookie"]
+        assert cookie.startswith("__Host-acceptd=")
+        assert all(part in cookie for part in ("Secure", "Path=/"))
+        assert "domain" not in cookie.lower()
+        assert one.get("/").status_code == 200
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        '{"a":"b"}',
+        'x={"a": "b"}',
+        'y="a b',
+        "=",
+        "flag",
+        "a[]=1",
+        "acceptd=tossed",
+        "acceptd=",
+        "acceptd",
+        "\xe9=1",
+    ],
+)
+def test_cookies_of_other_ports_of_the_name_end_no_session(inside: Visit, others: str) -> None:
+    own = f"acceptd={inside.client.cookies['acceptd']}"
+    inside.client.cookies.clear()
+    for header in (f"{others}; {own}", f"{own}; {others}"):
+        assert inside.client.get("/", headers={"cookie": header.encode("latin-1")}).status_code == 200
+    assert inside.client.get("/", headers={"cookie": f"x{own}"}).status_code == 401
+
+
+def test_a_record_that_was_replaced_is_not_mixed_with_the_one_opened(tmp_path: Path) -> None:
+    made = make(tmp_path, more=1)
+    with visit(made) as one:
+        one.enter()
+        assert one.get("/").status_code == 200
+        ledger = made.state / "ledger.sqlite3"
+        ledger.rename(tmp_path / "before")
+        for address in ("/", "/ledger/1", f"/submissions/{made.held}/report", "/replay?policy=strict"):
+            answer = one.get(address)
+            assert answer.status_code == 500, address
+            assert "start it again" in answer.text
+        (tmp_path / "before").rename(ledger)
+        assert one.get("/").status_code == 200
+    made.world.close()
+
+
+@pytest.mark.parametrize("address", ["/ent%0aer", "/enter%3f/../ledger", "/enter%23", "/static/console.css%3f/x"])
+def test_what_only_looks_like_the_way_in_needs_a_session(world: WebWorld, address: str) -> None:
+    with visit(world) as outside:
+        assert outside.get(address).status_code == 401
 
 
 def test_a_session_ends_by_itself_and_by_its_button(world: WebWorld, inside: Visit) -> None:

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -99,6 +100,96 @@ def test_a_socket_file_that_nobody_answers_is_taken_over_and_any_other_file_is_n
     assert path.read_text() == "somebody's"
 
 
+@pytest.mark.parametrize("what", ["a file", "a link to a file", "a directory", "a live socket"])
+def test_a_path_that_is_taken_is_left_as_it_is(world: WebWorld, tmp_path: Path, what: str) -> None:
+    path, file = tmp_path / "taken", tmp_path / "file"
+    file.write_text("somebody's")
+    with socket.socket(socket.AF_UNIX) as live:
+        if what == "a file":
+            path.hardlink_to(file)
+        elif what == "a link to a file":
+            path.symlink_to(file)
+        elif what == "a directory":
+            path.mkdir()
+        else:
+            live.bind(str(path))
+            live.listen()
+        before = path.lstat().st_ino
+        with pytest.raises(UsageError, match="in use"):
+            serve.serve(world.state, serve.Wish(unix=path), lambda _: None)
+        assert path.lstat().st_ino == before
+    assert file.read_text() == "somebody's"
+
+
+def test_what_took_the_place_of_the_socket_file_outlives_the_console(tmp_path: Path) -> None:
+    path = tmp_path / "console.sock"
+    wish = serve.Wish(unix=path)
+    opened, _, _ = serve.listen(wish)
+    with opened, serve._file_of(wish):
+        (tmp_path / "fresh").write_text("of somebody else")
+        (tmp_path / "fresh").replace(path)
+    assert path.read_text() == "of somebody else"
+
+
+def test_an_output_that_nobody_reads_any_more_shuts_nobody_out(world: WebWorld) -> None:
+    with running(world, "--port", "0") as (process, address):
+        assert process.stdout is not None
+        process.stdout.close()
+        parts = urlsplit(address)
+        asked = http.client.HTTPConnection("127.0.0.1", int(parts.port or 0), timeout=60)
+        form = {
+            "Host": parts.netloc,
+            "Sec-Fetch-Site": "same-origin",
+            "Content-Type": "application/x-www-form-urlencoded",
+        }
+        asked.request("POST", "/enter", body=parts.query, headers=form)
+        answer = asked.getresponse()
+        assert answer.status == 303
+        assert answer.getheader("set-cookie")
+        asked.close()
+        process.send_signal(signal.SIGTERM)
+        assert process.stderr is not None
+        said = process.stderr.read()
+    assert "the next address cannot be printed" in said
+    assert "Traceback" not in said
+
+
+@pytest.mark.parametrize(
+    ("origin", "host"),
+    [
+        ("https://a.example", "a.example"), ("https://a.example:443", "a.example"),
+        ("http://a.example:80", "a.example"),
+        ("https://A.example:8443", "a.example:8443"), ("https://[2001:db8::1]", "[2001:db8::1]"),
+    ],
+)  # fmt: skip
+def test_the_scheme_s_own_port_is_no_part_of_what_a_browser_sends(origin: str, host: str) -> None:
+    opened, place, _ = serve.listen(serve.Wish(port=0, origin=origin))
+    opened.close()
+    assert host in place.hosts
+    assert place.origin_of(f"{origin.partition(':')[0]}://{host}")
+
+
+def test_on_port_80_the_console_goes_by_its_names_alone(tmp_path: Path) -> None:
+    opened, place, address = serve.listen(serve.Wish(unix=tmp_path / "s", port=80))
+    opened.close()
+    assert {"localhost", "localhost:80", "127.0.0.1"} <= place.hosts
+    assert address.removeprefix("http://") in place.hosts
+
+
+def test_another_loopback_address_is_printed_and_answered_to() -> None:
+    opened, place, address = serve.listen(serve.Wish(host="127.0.0.2", port=0))
+    port = opened.getsockname()[1]
+    opened.close()
+    assert address == f"http://127.0.0.2:{port}"
+    assert f"127.0.0.2:{port}" in place.hosts
+
+
+def test_a_socket_file_without_a_port_to_be_reached_by_is_refused_before_it_is_made(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="--port"):
+        serve.listen(serve.Wish(unix=tmp_path / "s", port=0))
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "8.8.8.8"])
 def test_it_refuses_what_other_machines_reach_and_says_why(host: str) -> None:
     with pytest.raises(UsageError, match="speaks no TLS"):
@@ -148,7 +239,22 @@ def test_behind_a_proxy_its_name_counts_and_cookies_need_tls() -> None:
 
 @pytest.mark.parametrize(
     "origin",
-    ["console.example", "https://", "https://a.example/", "ftp://a.example", "https://u@a.example", "https://a/b"],
+    [
+        "console.example",
+        "https://",
+        "https://a.example/",
+        "ftp://a.example",
+        "https://u@a.example",
+        "https://a/b",
+        "https://[::1",
+        "https://a:99999",
+        "https://a:x",
+        "https://a:0",
+        "https://a b",
+        "https://é.example",
+        "https://*",
+        "https://a.example'><b>",
+    ],
 )
 def test_what_is_no_origin_is_refused(origin: str) -> None:
     with pytest.raises(UsageError, match="--origin"):
