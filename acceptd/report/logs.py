@@ -6,6 +6,7 @@ line break would begin a line that looks like the daemon's own.
 
 from __future__ import annotations
 
+import math
 from collections.abc import MutableMapping
 from contextlib import AbstractContextManager
 from typing import Any, Final
@@ -17,6 +18,10 @@ from acceptd.report.escape import line
 
 _LONGEST: Final = 2000
 _DEEPEST: Final = 12
+_TRACEBACKS: Final = structlog.processors.ExceptionRenderer(
+    structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
+)
+"""Without the values of variables, which structlog would add: keys, expected outputs and leases are among them."""
 
 
 def processors(*, as_json: bool) -> list[Processor]:
@@ -30,7 +35,7 @@ def processors(*, as_json: bool) -> list[Processor]:
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
-        structlog.processors.dict_tracebacks if as_json else structlog.processors.format_exc_info,
+        _TRACEBACKS if as_json else structlog.processors.format_exc_info,
         escape_event,
         last,
     ]
@@ -54,6 +59,8 @@ def escape_event(_logger: object, _method: str, event: MutableMapping[str, Any])
 
 
 def _safe(value: Any, depth: int) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)  # JSON has no word for it (RFC 8259, section 6)
     if value is None or isinstance(value, bool | int | float):
         return value
     if depth < _DEEPEST and isinstance(value, dict):
