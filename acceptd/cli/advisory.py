@@ -15,7 +15,7 @@ from acceptd.advisories.affected import Affected
 from acceptd.advisories.affected import affected as look
 from acceptd.advisories.document import MAX_BYTES, AdvisoryList, read
 from acceptd.advisories.document import sign as signed
-from acceptd.cli.common import JsonOption, StateOption, chosen_state, console, read_limited, worst
+from acceptd.cli.common import JsonOption, StateOption, chosen_state, console, read_limited, worst, write_new
 from acceptd.cli.sealing import sealing
 from acceptd.cli.tables import print_table
 from acceptd.config import load_settings, policies_directory, require_state
@@ -41,11 +41,7 @@ def sign(
     """Sign a list of advisories on your own machine; that needs no state."""
     said = read(_json(path, "a list of advisories"))
     data = json.dumps(signed(said, own.load(key))).encode("ascii") + b"\n"
-    try:
-        with output.open("xb") as file:
-            file.write(data)
-    except FileExistsError as error:
-        raise UsageError(f"{output} exists", remedy="name another file") from error
+    write_new(output, data)
     console().print(f"wrote {line(output)}: list {said.number}, {len(said.advisories)} advisories", soft_wrap=True)
 
 

@@ -120,6 +120,17 @@ def existing(path: Path, what: str) -> Path:
     return path.absolute()
 
 
+def write_new(path: Path, data: bytes) -> None:
+    """Write a file that must not exist: it may be the key just named, or what another person signed."""
+    try:
+        with path.open("xb") as file:
+            file.write(data)
+    except FileExistsError as error:
+        raise UsageError(f"{path} exists", remedy="name another file") from error
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}", remedy="name a file that can be written") from error
+
+
 def read_limited(path: Path, limit: int, what: str) -> bytes:
     """Return the bytes of a file; raise UsageError where it has more than ``limit``, or cannot be read."""
     try:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from acceptd.cli.common import StateOption, chosen_state, console, read_limited
+from acceptd.cli.common import StateOption, chosen_state, console, read_limited, write_new
 from acceptd.cli.contract_office import app, office, print_changes, rules_of
 from acceptd.cli.sealing import sealing
 from acceptd.config import require_state
@@ -50,11 +50,7 @@ def sign(
         data = (json.dumps(versions.sign(payload, own.load(key))) + "\n").encode("ascii")
     else:
         data = payload
-    try:
-        with output.open("xb") as file:
-            file.write(data)
-    except FileExistsError as error:
-        raise UsageError(f"{output} exists", remedy="name another file") from error
+    write_new(output, data)
     _told(opened)
     word = "signed" if key is not None else "bytes to sign"
     console().print(f"wrote {line(output)}: {word}", soft_wrap=True)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from acceptd.cli.common import JsonOption, StateOption, console, read_limited
+from acceptd.cli.common import JsonOption, StateOption, console, read_limited, write_new
 from acceptd.cli.release_office import whole_digest
 from acceptd.cli.review_office import Office, carry_out, enter, opened
 from acceptd.cli.tables import print_table
@@ -249,10 +249,11 @@ def sign(
     payload = read_limited(path, MAX_FILE, "a prepared decision")
     of = revocation if revocation.is_one(payload) else decisions
     said = of.read(payload)
-    output.write_text(json.dumps(of.sign(payload, own.load(key))) + "\n", encoding="ascii")
+    write_new(output, (json.dumps(of.sign(payload, own.load(key))) + "\n").encode("ascii"))
     out = console()
     for name, value in said.model_dump(mode="json", by_alias=True).items():
-        out.print(f"{name:16} {line(value, 400)}", soft_wrap=True)
+        # Whole: what is signed unseen, a code that is waived behind 400 characters, counts as well.
+        out.print(f"{name:16} {line(value, MAX_FILE)}", soft_wrap=True)
 
 
 @app.command("record")
@@ -308,7 +309,7 @@ def _one_of(key: Path | None, output: Path | None) -> None:
 
 def _write(output: Path | None, payload: bytes) -> None:
     assert output is not None
-    output.write_bytes(payload)
+    write_new(output, payload)
     console().print(f"wrote {line(output)}: sign it with `acceptd review sign`, then `acceptd review record`")
 
 

@@ -182,3 +182,37 @@ def test_prepared_here_signed_elsewhere_and_recorded(world: World, tmp_path: Pat
     assert f"revoked {made.bundle_digest[:12]}" in recorded.stdout
     assert f"{MODEL} production still names it" in recorded.stdout
     assert read_book(world.ledger).revoked[made.bundle_digest].by == "reviewer eve"
+
+
+def test_all_that_is_signed_is_shown(world: World, tmp_path: Path) -> None:
+    """A code that is waived behind many others, the end of a long reason: what is signed unseen counts too."""
+    own.make(tmp_path / "key.pem")
+    codes = [f"family/code-{number:02d}" for number in range(63)] + ["parity/mismatch"]
+    document = {
+        "schema": 1, "log": world.ledger.origin, "decision": "waive", "submission": "sub-1", "verdict_seq": 1,
+        "leaf_hash": "ab" * 32, "bundle_digest": "ab" * 32, "policy_digest": "ab" * 32, "contract_digest": None,
+        "profile_digest": "ab" * 32, "profiles_digest": None, "channel": "production",
+        "reason": "a" * 1980 + " and \u202e the end", "expires_at": LATER, "nonce": "0" * 32, "codes": codes,
+        "attestations": [],
+    }  # fmt: skip
+    (tmp_path / "payload").write_bytes(canonical(document))
+    words = ("--key", str(tmp_path / "key.pem"), "--output", str(tmp_path / "signed"))
+    done = commands.run("review", "sign", str(tmp_path / "payload"), *words)
+    assert done.returncode == 0, done.stderr
+    assert all(code in done.stdout for code in codes)
+    assert "and \\u202e the end" in done.stdout
+
+
+@pytest.mark.parametrize("taken", ["key.pem", "payload", "link"])
+def test_what_is_signed_takes_the_place_of_nothing(world: World, tmp_path: Path, taken: str) -> None:
+    """Least of all of the key that it was signed with."""
+    own.make(tmp_path / "key.pem")
+    (tmp_path / "link").symlink_to("key.pem")
+    wanted = revocation.about(world.ledger.origin, "ab" * 32, reason="r", rollback=False, expires_at=LATER)
+    (tmp_path / "payload").write_bytes(revocation.to_sign(wanted))
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    words = ("--key", str(tmp_path / "key.pem"), "--output", str(tmp_path / taken))
+    done = commands.run("review", "sign", str(tmp_path / "payload"), *words)
+    assert done.returncode == 2
+    assert "exists" in done.stderr
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
