@@ -115,7 +115,12 @@ def _adopted(root: Path, place: Any, found: Any, rules: Any, team: str, workers:
     cores = os.cpu_count() or 1
     lanes = workers or cores
     err = progress_console()
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
     with Progress(*columns, console=err) as progress:
         task = progress.add_task("starting the cell", total=len(found))
         with local.bench(rules, cores=max(lanes, cores), suite=True, workers=lanes) as bench:

@@ -53,7 +53,12 @@ def dropped(state: Path, place: Place, rows: Sequence[Row], team: str) -> list[R
     waiting: dict[str, Row] = {}
     done = {row.path: row for row in rows}
     known: set[str] = {one.name for one in outbox.iterdir()} if outbox.is_dir() else set()
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
     with Progress(*columns, console=progress_console()) as progress:
         bar = progress.add_task("observing", total=len(mine))
         for row in mine:

@@ -157,7 +157,12 @@ def _suite(
     cores = os.cpu_count() or 1
     lanes = workers or cores + (len(cases) >= MANY)
     start = time.monotonic()
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
     wanted = ("--jsonl", "--sarif", "--junit")
     tally = _Tally(cases, root, shown, targets, keep="--sarif" in targets or "--junit" in targets, every=every)
     with (

@@ -9,7 +9,7 @@ import re
 import signal
 import sys
 from pathlib import Path
-from typing import IO, Annotated, Any, Final, cast
+from typing import IO, TYPE_CHECKING, Annotated, Any, Final, cast
 
 import typer
 from rich.console import Console
@@ -17,6 +17,10 @@ from rich.console import Console
 from acceptd import first_word
 from acceptd.config import default_state
 from acceptd.errors import UsageError
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.status import Status
 
 EXIT_BY_VERDICT: Final = {"accepted": 0, "rejected": 1, "held": 3, "inconclusive": 4}
 _BLANKS: Final = re.compile(r"[ \t]+$", re.MULTILINE)
@@ -60,7 +64,16 @@ class _Unpadded:
 def progress_console() -> Console:
     """Return the console for progress and errors (standard error), so that standard output can be piped."""
     first_word.unsay()
-    return Console(stderr=True, highlight=False, markup=False, emoji=False)
+    return _Progress(stderr=True, highlight=False, markup=False, emoji=False)
+
+
+class _Progress(Console):
+    """Its spinner takes words as text: rich reads markup there, whatever its console says."""
+
+    def status(self, status: RenderableType, **how: Any) -> Status:
+        from acceptd.cli.spinner import Words  # rich.status costs more than many a command
+
+        return Words(status, console=self, **how)
 
 
 def end_in_order() -> None:

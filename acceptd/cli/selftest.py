@@ -23,7 +23,12 @@ def selftest(
     """Attack this host's own rooms: about 200 escapes and a few hostile models. Exit 5 if a wall does not hold."""
     start = time.monotonic()
     rows: list[attacks.Row] = []
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
     with Progress(*columns, console=progress_console()) as progress:
         task = progress.add_task("attacking from inside", total=attacks.TOTAL)
         for row in attacks.attack():

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from acceptd.canary import reading
 from acceptd.cli.release import app
 from acceptd.config import Paths
 from acceptd.errors import AcceptdError, UsageError
@@ -117,6 +118,15 @@ def test_a_policy_that_wants_a_person_keeps_a_good_canary_out(
     assert "decided: promote" in said
     assert "model_card" in said
     assert world.current("production") == world.old.bundle_digest
+
+
+def test_a_file_that_production_named_like_markup_is_counted_as_any_other(
+    world: CanaryWorld, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(reading, "_TOLD_LINES", 1)
+    odd = world.file(*world.some(world.new, 10)).rename("a[link=file:x] [b].jsonl")
+    assert evaluate(world, odd, "--dry-run") == 3
+    assert "10 counted" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("words", [("mosaic",), ("../x", "--channel", "canary"), (MODEL, "--against", "current")])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,9 +11,11 @@ from rich.console import Console
 from rich.table import Table
 
 from acceptd.cli import common, selftest, status
+from acceptd.cli.stages import Stages
 from acceptd.judge.codes import CODES
 from acceptd.judge.jobs import ending
 from acceptd.policy.policy import LimitsTable
+from acceptd.work.progress_file import Now
 from tests import judge_world as world
 
 pytestmark = pytest.mark.unit
@@ -25,6 +29,24 @@ def test_a_table_in_a_pipe_leaves_no_blanks_at_the_ends_of_lines(capsys: pytest.
     lines = capsys.readouterr().out.splitlines()
     assert [line for line in lines if line != line.rstrip()] == []
     assert lines[2].startswith("  indented  c")
+
+
+def test_no_spinner_and_no_bar_reads_markup_in_a_name(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = "a[/b] [red]c"
+    with common.progress_console().status(name) as shown:
+        shown.update(name, spinner="line")
+        common.progress_console().print(shown.renderable.render(0.0))
+    monkeypatch.setattr(Console, "is_terminal", True)
+    with Stages("mosaic", name, running=False) as stages:  # a submission's own name
+        stages.show(Now(stage="sealing"))
+    monkeypatch.undo()
+    assert name in capsys.readouterr().err
+    sources = [path.read_text(encoding="utf-8") for path in Path(common.__file__).parent.glob("*.py")]
+    columns = [call for source in sources for call in re.findall(r"TextColumn\((?!\s*\))[^)]*\)", source)]
+    assert len(columns) >= 4
+    assert [call for call in columns if "markup=False" not in call] == []
 
 
 def test_nothing_that_failed_prints_no_header(capsys: pytest.CaptureFixture[str]) -> None:
