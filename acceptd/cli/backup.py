@@ -117,5 +117,5 @@ def _facts(place: Path, made: Document) -> dict[str, Any]:
 def _print(place: Path, made: Document) -> None:
     out = console()
     out.print(f"place   {line(place)}", soft_wrap=True)
-    out.print(f"ledger  {made.entries} entries, root {made.root[:16]}…, as of {line(made.made_at)}")
+    out.print(f"ledger  {made.entries} entries, root {line(made.root[:16])}…, as of {line(made.made_at)}")
     out.print(f"files   {len(made.files)}, {size(sum(one.size for one in made.files))}")

@@ -25,6 +25,7 @@ PRINTING = {
     "add_row",
 }  # fmt: skip
 SILENT = {
+    "acceptd.cli.backup": "prints paths, sizes and what a backup says of itself, each through `line`",
     "acceptd.cli.advisory": "prints what reviewers wrote, ids and digests, each through `line`",
     "acceptd.cli.sealing": "prints why nothing was signed now: paths and words of acceptd",
     "acceptd.cli.review": "prints digests, ids, codes and what reviewers wrote, each through `line`",

@@ -14,6 +14,7 @@ from acceptd.cell.limits import KINDS
 from acceptd.config import Settings
 from acceptd.daemon import Daemon
 from acceptd.errors import ConfigError, LedgerError
+from acceptd.housekeeping import Housekeeping
 from acceptd.policy import load
 from acceptd.policy.policy import Policy
 from acceptd.policy.profile import Profile
@@ -206,10 +207,8 @@ def test_running_work_whose_drop_was_taken_out_of_the_inbox_is_given_up_and_no_o
         ),
         give_up=lambda submission, reason: given_up.append((submission, reason)),
     )
-    Daemon._look_for_withdrawn(
-        SimpleNamespace(),  # type: ignore[arg-type]
-        SimpleNamespace(workers=workers, queue=SimpleNamespace(get=rows.get)),  # type: ignore[arg-type]
-    )
+    rooms = SimpleNamespace(workers=workers, queue=SimpleNamespace(get=rows.get))
+    Housekeeping.look_for_withdrawn(SimpleNamespace(rooms=rooms))  # type: ignore[arg-type]
     assert given_up == [("taken", "withdrawn")]
 
 
