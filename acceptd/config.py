@@ -7,17 +7,17 @@ The state directory of a checkout is its ``var/``, else ``/var/lib/acceptd``.
 from __future__ import annotations
 
 import os
-import stat
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from acceptd.errors import ConfigError, StateError
 from acceptd.export.settings import ExportTable, HookTable, distinct
 from acceptd.policy.troubles import Trouble, first
+from acceptd.policy.trusted import read_trusted
 
 INSTALLED_STATE = Path("/var/lib/acceptd")
 INSTALLED_POLICIES = Path("/etc/acceptd/policies")
@@ -30,6 +30,7 @@ NUMBERS = ("workers", "cores", "memory_bytes", "min_free_bytes", "submission_sec
 TEXTS = ("policy", "policies")
 """Keys that a variable ``ACCEPTD_<KEY>`` may set, as text."""
 FILE = "acceptd.toml"
+_MAX_BYTES: Final = 1 << 20
 
 
 class InboxTable(BaseModel):
@@ -263,16 +264,17 @@ def flat(document: Mapping[str, Any], before: str = "") -> dict[str, Any]:
 
 
 def _document(path: Path) -> dict[str, object]:
-    """Return the file as a document, empty where there is none."""
-    if not path.exists():
-        return {}
-    refuse_strangers(path)
+    """Return the file as a document, empty where there is none; a link that leads nowhere is not none."""
     try:
-        return tomllib.loads(path.read_text("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ConfigError(f"{path}: {error}", remedy="mend the TOML text") from error
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}", remedy="make it a readable TOML file") from error
+    try:
+        return tomllib.loads(read_trusted(path, _MAX_BYTES, "a TOML file").decode("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ConfigError(f"{path}: {error}", remedy="mend the TOML text") from error
 
 
 def policies_directory(settings: Settings) -> Path:
@@ -286,17 +288,6 @@ def policies_directory(settings: Settings) -> Path:
     if is_checkout():
         return CHECKOUT / "policies"
     return INSTALLED_POLICIES if INSTALLED_POLICIES.is_dir() else SHIPPED_POLICIES
-
-
-def refuse_strangers(path: Path) -> None:
-    """Raise ConfigError if ``path`` may be written by others than its trusted owner (us or root)."""
-    facts = path.stat()
-    if facts.st_uid not in {os.getuid(), 0}:
-        raise ConfigError(
-            f"{path} is owned by uid {facts.st_uid}", remedy=f"chown it to uid {os.getuid()} or root"
-        )
-    if facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise ConfigError(f"{path} is writable by group or others", remedy=f"chmod go-w {path}")
 
 
 def require_state(state: Path) -> Paths:

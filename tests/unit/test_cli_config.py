@@ -133,3 +133,35 @@ def test_the_manual_names_every_key_with_its_default() -> None:
     assert Settings.model_validate(document) == Settings()
     document["keys"] |= {"ledger": document["keys"]["release"], "revocation": document["keys"]["release"]}
     assert set(flat(document)) == set(flat(Settings().model_dump()))
+
+
+@pytest.mark.parametrize("what", ["a link that leads nowhere", "a FIFO", "a loop", "a device", "too large"])
+def test_settings_that_cannot_be_read_are_never_the_defaults(tmp_path: Path, what: str) -> None:
+    """A policy that a broken link named would silently be the default one."""
+    place = tmp_path / "acceptd.toml"
+    if what == "a FIFO":
+        os.mkfifo(place)
+    elif what == "too large":
+        place.write_bytes(b"#" * (1 << 20) + b"\n")
+    else:
+        place.symlink_to({"a loop": "acceptd.toml", "a device": "/dev/zero"}.get(what, "not-mounted/acceptd.toml"))
+    with pytest.raises(ConfigError, match=r"acceptd\.toml: "):
+        load_settings(tmp_path)
+
+
+def test_settings_by_a_link_of_the_operator_s_count(tmp_path: Path) -> None:
+    (tmp_path / "managed.toml").write_text('policy = "strict"\n')
+    (tmp_path / "acceptd.toml").symlink_to("managed.toml")
+    assert load_settings(tmp_path).policy == "strict"
+
+
+def test_no_daemon_starts_by_the_defaults_where_its_settings_are_gone(state: Path) -> None:
+    place = state / "acceptd.toml"
+    place.symlink_to("not-mounted/acceptd.toml")
+    try:
+        for words in (("daemon",), ("config", "check"), ("release", "list")):
+            done = commands.run(*words, "--state", str(state))
+            assert done.returncode == 2, (words, done.stdout)
+            assert "acceptd.toml" in done.stderr + done.stdout, words
+    finally:
+        place.unlink()
