@@ -15,6 +15,7 @@ from acceptd.review import decision as decisions
 from acceptd.review import keys as own
 from acceptd.review import revocation
 from acceptd.web.guard import MAX_BODY
+from acceptd.web.pages import decide
 from tests import commands
 from tests.release_world import MODEL, memory_directory
 from tests.web_world import Visit, WebWorld, make, visit
@@ -125,6 +126,17 @@ def test_a_bundle_is_revoked_by_a_signature_from_elsewhere(
     assert "Revoked at" in reviewer.get(f"/releases/digest/{fresh.released}").text
     verified = commands.run("ledger", "verify", "--state", str(fresh.state))
     assert "revocation" not in verified.stdout
+
+
+def test_every_digest_that_is_signed_stands_on_the_page_to_compare(world: WebWorld, inside: Visit) -> None:
+    assert {key for _, key in decide._BOUND} >= set(decisions._BOUND)
+    here = f"/submissions/{world.held}/decide"
+    payload = prepare(inside, here, decision="reject", channel="production", reason="r", days="1")
+    page = inside.get(here).text
+    document = json.loads(payload)
+    digests = [value for value in document.values() if isinstance(value, str) and len(value) == 64]
+    assert len(digests) >= 4
+    assert all(value in page for value in digests)
 
 
 def signed(payload: bytes, key: Path) -> bytes:

@@ -26,6 +26,7 @@ _BOUND: Final = (
     ("Policy digest", "policy_digest"),
     ("Contract digest", "contract_digest"),
     ("Profile digest", "profile_digest"),
+    ("Profiles digest", "profiles_digest"),
     ("Evidence digest", "evidence_digest"),
 )
 
