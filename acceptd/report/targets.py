@@ -71,7 +71,12 @@ class Targets:
                 rest = rest[os.write(self._open[option][0], rest) :]
 
     def _refuse_inside(self, option: str, path: Path, real: Path) -> None:
-        if self._outside is None or not self._outside.is_dir():
+        if self._outside is None:
+            return
+        with contextlib.suppress(OSError):  # one of the two is not there
+            if os.path.samefile(real, self._outside):
+                raise UsageError(f"{option} {path}: is what is checked", remedy="write it to another file")
+        if not self._outside.is_dir():
             return
         if real.is_relative_to(os.path.realpath(self._outside)):
             raise UsageError(

@@ -10,6 +10,7 @@ import pytest
 
 from acceptd.errors import UsageError
 from acceptd.report.targets import Targets
+from tests import commands
 
 pytestmark = pytest.mark.unit
 
@@ -89,3 +90,26 @@ def test_a_device_is_written_not_replaced() -> None:
     with Targets({"--sarif": Path("/dev/null")}) as targets:
         targets.write("--sarif", b"x")
     assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
+
+
+@pytest.mark.parametrize("name", ["bundle.zip", "link", "hard"])
+def test_the_archive_that_is_checked_is_not_written_over(tmp_path: Path, name: str) -> None:
+    bundle = tmp_path / "bundle.zip"
+    bundle.write_bytes(b"PK")
+    (tmp_path / "link").symlink_to("bundle.zip")
+    (tmp_path / "hard").hardlink_to(bundle)
+    with (
+        pytest.raises(UsageError, match="is what is checked"),
+        Targets({"--html": tmp_path / name}, outside=bundle),
+    ):
+        raise AssertionError
+    assert bundle.read_bytes() == b"PK"
+
+
+def test_a_check_does_not_write_its_report_over_its_bundle(tmp_path: Path) -> None:
+    bundle = tmp_path / "bundle.zip"
+    bundle.write_bytes(b"PK")
+    done = commands.run("check", str(bundle), "--html", str(bundle))
+    assert done.returncode == 2
+    assert "is what is checked" in done.stderr
+    assert bundle.read_bytes() == b"PK"
