@@ -150,6 +150,7 @@ def log_to_stderr() -> None:
     logger = logging.getLogger("uvicorn.error")
     logger.handlers, logger.propagate = [handler], False
     logger.setLevel(logging.WARNING)
+    logging.getLogger("python_multipart").setLevel(logging.ERROR)  # its sender is told
 
 
 def _end(_number: int, _frame: object) -> None:

@@ -292,6 +292,17 @@ def test_a_traceback_reaches_the_terminal_without_what_drives_it(capsys: pytest.
     assert all(char.isprintable() or char == "\n" for char in said)
 
 
+def test_a_form_that_cannot_be_read_is_no_line_in_the_terminal(
+    inside: Visit, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logging.getLogger("uvicorn.error"), "handlers", [])
+    serve.log_to_stderr()
+    headers = {"sec-fetch-site": "same-origin", "content-type": "multipart/form-data; boundary=x"}
+    for body in (b"--y\r\n", b"--xz", b"--x\r\n\x1b: a\r\n\r\n"):
+        assert inside.client.post("/enter", content=body, headers=headers).status_code in {400, 401}
+    assert [one for one in caplog.records if one.levelno >= logging.WARNING] == []
+
+
 def test_it_loads_no_model_library_and_no_numpy() -> None:
     code = (
         "import sys, acceptd.web.serve, acceptd.web.pages.decide\n"
