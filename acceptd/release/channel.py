@@ -156,7 +156,7 @@ def refresh(
     force: bool = False,
     between: Callable[[], None] = lambda: None,
 ) -> Refreshed:
-    """Sign anew every channel that has used half of its life, or that says other than the ledger.
+    """Sign anew every channel that has used half of its life, has more than it should, or differs from the ledger.
 
     For the daemon, every few minutes. What is signed follows from the ledger and the release on disk, never
     from the old ``channel.json``: a replayed one is not given a new date. A channel whose release does
@@ -204,7 +204,10 @@ def _renew(
         row.release_digest,
         least,
     )
-    if settled and facts is not None and not force and facts.expires - clock() > valid_seconds / 2:
+    # One that is valid for longer than it should be is no better than one that is about to expire: a clock that
+    # was ahead, or a life that the policy has shortened since, must not let it be withheld for years.
+    left = facts.expires - clock() if facts is not None else 0.0
+    if settled and not force and valid_seconds / 2 < left <= valid_seconds:
         return False
     verified_release(state, keys, row, row.release_digest)
     write(state, keys, row, row.release_digest, least_revocations=least, valid_seconds=valid_seconds, clock=clock)

@@ -13,6 +13,9 @@ from acceptd.errors import MalformedError, SignatureError
 from acceptd.record import attest
 from acceptd.record.keys import Keyring
 
+_MOST_PARTS: Final = 1000
+"""Brackets and commas of an envelope, which holds three texts and a few signatures: whoever can write the file
+could else make some thirty times its bytes out of it in memory, before any signature is looked at."""
 _KEPT: Final = 64
 _KEPT_BYTES: Final = 1 << 20
 _verified: dict[tuple[str, str, str, Keyring], bytes] = {}
@@ -64,6 +67,8 @@ def open_envelope(data: bytes, payload_type: str, keyring: Keyring, role: str, w
 
 
 def _payload(data: bytes, payload_type: str, keyring: Keyring, role: str, what: str) -> bytes:
+    if sum(map(data.count, (b"[", b"{", b","))) > _MOST_PARTS:
+        raise MalformedError(f"{what} is no DSSE envelope")
     envelope = parse_json(data, what)
     if not isinstance(envelope, dict) or set(envelope) != {"payload", "payloadType", "signatures"}:
         raise MalformedError(f"{what} is no DSSE envelope")

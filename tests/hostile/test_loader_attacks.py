@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from acceptd.errors import (
     MalformedError,
     SignatureError,
 )
+from acceptd.export.document import opened as export_opened
 from acceptd.release import channel as channels
 from acceptd.release import memory, trust
 from tests.release_world import MODEL, World, payload_of, put_signed, replace, repoint, resign
@@ -89,6 +91,28 @@ def test_malformed_json_behind_a_valid_signature(released: World, name: str) -> 
     put_signed(released.channel_file, HOSTILE_JSON[name], trust.CHANNEL_TYPE, released.keys.release)
     with pytest.raises(MalformedError):
         released.open()
+
+
+WIDE = {
+    "lists": b"[" + b"[]," * (2 << 20),
+    "members": b"{" + b'"":0,' * (1 << 20),
+    "numbers": b"[" + b"0," * (3 << 20),
+}
+
+
+@pytest.mark.parametrize("name", WIDE)
+def test_wide_json_without_a_signature_costs_no_more_memory_than_its_bytes(released: World, name: str) -> None:
+    for read in (
+        lambda data: trust.revocations(data, released.keys.keyring, least=0, remembered=0),
+        lambda data: export_opened(data, data, released.keys.keyring),
+    ):
+        tracemalloc.start()
+        try:
+            with pytest.raises(MalformedError, match="no DSSE envelope"):
+                read(WIDE[name])
+            assert tracemalloc.get_traced_memory()[1] < len(WIDE[name])
+        finally:
+            tracemalloc.stop()
 
 
 def test_huge_channel_is_measured_before_it_is_read(released: World) -> None:

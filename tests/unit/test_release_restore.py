@@ -14,6 +14,7 @@ from acceptd.errors import ExpiredError, LedgerError, ReleaseError
 from acceptd.release import channel as channels
 from acceptd.release import trust
 from acceptd.release.reconcile import reconcile
+from acceptd.release.settle import Terms
 from tests.release_world import World, payload_of, resign
 
 pytestmark = pytest.mark.unit
@@ -47,6 +48,22 @@ def test_refresh_renews_what_has_used_half_its_life(world: World) -> None:
     world.now += 100
     with pytest.raises(ExpiredError):
         world.open()
+
+
+@pytest.mark.parametrize("why", ["a clock that was years ahead", "a life that the policy shortened"])
+def test_a_channel_that_is_valid_for_longer_than_it_should_is_signed_anew(world: World, why: str) -> None:
+    right = world.now
+    if why.startswith("a clock"):
+        world.now += 1e8
+    else:
+        world.terms = Terms(valid_seconds=30 * 86_400, clock=lambda: world.now)
+    world.released("1.0.0")
+    world.now = right
+    assert world.open().expires_at > channels.stamp(right + 3600)
+    for renewed in (1, 0):  # once
+        done = channels.refresh(world.state, world.ledger, world.keys, valid_seconds=3600, clock=lambda: world.now)
+        assert (len(done.renewed), done.problems) == (renewed, ())
+    assert world.open().expires_at == channels.stamp(right + 3600)
 
 
 def test_sequence_rises_though_the_clock_was_set_back(world: World) -> None:
