@@ -39,6 +39,14 @@ class Seen:
     loaded: Schema | None = None
     """What onnxruntime says of the interface, where the file leaves a rank or an element type open."""
 
+    def whole(self) -> None:
+        """Raise UsageError where external data that the model names does not lie there."""
+        if self.missing:
+            raise UsageError(
+                f"{shown(self.file)}: external data is not there: {shown(self.missing[0])}",
+                remedy="put it beside the model, under the name that the model gives it",
+            )
+
 
 @dataclass(frozen=True, slots=True)
 class Goldens:

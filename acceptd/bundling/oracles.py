@@ -44,8 +44,9 @@ def ask(
     """Return for each set the values that ``oracle`` computed, which lie in ``outputs``, and what they prove.
 
     ``patience``: seconds that the evaluator gets at least, whatever the policy says.
-    Raises UsageError with what the oracle said where it cannot compute one of them.
+    Raises UsageError with what the oracle said where it cannot compute one of them, or the file that is missing.
     """
+    task.seen.whole()
     external = [path for path in task.seen.external if task.listing.has(path)]
     alone = Listing(task.listing.root, {task.model.file: task.listing.files[task.model.file]})
     [file] = hashed(alone)

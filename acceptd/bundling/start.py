@@ -146,11 +146,7 @@ def _belonging(todo: Plan, looked: Looked) -> list[str]:
     """Return models, the external data that they name, and the golden sets beside them."""
     files = dict.fromkeys(todo.models)
     for seen in looked.models:
-        if seen.missing:
-            raise UsageError(
-                f"{shown(seen.file)}: external data is not there: {shown(seen.missing[0])}",
-                remedy="put it beside the model, under the name that the model gives it",
-            )
+        seen.whole()
         files |= dict.fromkeys(seen.external)
     for path in todo.listing.files:
         if any(path == name or path.startswith(f"{name}/") for name in looked.goldens.names):

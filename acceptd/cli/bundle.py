@@ -160,7 +160,7 @@ def _tell(made: start.Made, todo: start.Plan, *, shown: Path) -> None:
         row("look", f"{line(path)} is no model of this bundle: name it too, or move it away")
     for seen in made.looked.models:
         for path in seen.missing:
-            row("missing", f"external data of {line(seen.file)}: {line(path)}")
+            row("missing", f"external data of {line(seen.file)}: put {line(path)} there before all else")
     for text in made.proposal.fill_in:
         row("fill in", text)
     place = shlex.quote(str(shown))

@@ -100,6 +100,10 @@ def test_external_data_comes_along_and_a_model_between_other_things_is_taken_alo
     with pytest.raises(UsageError, match="external data is not there"):
         begun(place, path, into=tmp_path / "other")
     assert not (tmp_path / "other").exists()
+    (tmp_path / "own" / "net.bin").unlink()
+    for oracle in ("reference", "onnxruntime"):
+        with pytest.raises(UsageError, match=r"net\.onnx: external data is not there: net\.bin"):
+            vectors.make(bench(place), tmp_path / "own", vectors.Wanted(random=1, oracle=oracle))
 
 
 @pytest.fixture
