@@ -91,7 +91,7 @@ def kind_of(path: Path) -> Kind:
             return kind
     raise UsageError(
         f"{path} is neither a directory nor a .zip, .tar or .tar.gz file",
-        remedy="give the directory that holds bundle.toml; docs/bundle.md shows how to write one",
+        remedy="give the directory that holds bundle.toml; `acceptd bundle init MODEL.onnx` writes a first one",
     )
 
 

@@ -123,7 +123,8 @@ def _one(
     else:
         from acceptd.report.terminal import print_verdict
 
-        print_verdict(console(), report, every_finding=every, ticket=True)
+        # Without a manifest that can be read the bundle has no name but its path.
+        print_verdict(console(), {"path": path.name, **report}, every_finding=every, ticket=True)
     return EXIT_BY_VERDICT[report["verdict"]]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from acceptd.report.escape import markup
+from acceptd.report.escape import markup, prose
 from acceptd.report.observed import would
 from acceptd.report.observed_list import Refusal, Seen, refusals, summary
 from acceptd.report.style import CONTENT_POLICY, CSS
@@ -62,7 +62,7 @@ def refusal(one: Refusal) -> str:
         f' <span class="soft">{markup(many)}</span></p><p>{names}{more}</p>',
         f'<p class="soft">{markup(one.meaning)}</p>' if one.meaning else "",
         f"<p>for example {markup(one.models[0].name, 140)}: {markup(one.example())}</p>",
-        f'<p class="remedy"><b>Remedy</b> {markup(one.remedy)}</p>' if one.remedy else "",
+        f'<p class="remedy"><b>Remedy</b> {prose(one.remedy)}</p>' if one.remedy else "",
         "</div>",
     ]
     return "".join(parts)

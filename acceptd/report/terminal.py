@@ -102,11 +102,14 @@ def _print_findings(console: Console, report: Mapping[str, Any], unicode: bool, 
         shown += len(places)
         console.print()
         console.print(Padding(_kind(found, places, unicode), (0, 0, 0, 2), expand=False), highlight=False)
-    hidden = len(report["findings"]) - shown + int(report.get("withheld_findings", 0))
+    withheld = int(report.get("withheld_findings", 0))
+    hidden = len(report["findings"]) - shown + withheld
     if hidden:
+        grave = sum(one["severity"] != "info" for one in report["findings"]) - shown + withheld
         local = str(report.get("submission", "")).startswith("check-")
         where = "--all shows every one" if local else f"acceptd report {line(report.get('submission', ''), 60)}"
-        more = f"{hidden} more finding{'s' if hidden > 1 else ''}: {where}"
+        kind = "" if grave else ", for information"
+        more = f"{hidden} more finding{'s' if hidden > 1 else ''}{kind}: {where}"
         console.print()
         console.print(Padding(Text(more, style="dim"), (0, 0, 0, 2), expand=False), highlight=False)
 

@@ -16,7 +16,7 @@ _DECIDING: Final = {"rejected": "reject", "held": "hold"}
 def ticket_rows(report: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return (name, text) of verdict, first findings with place and remedy, digests and versions."""
     verdict = str(report["verdict"])
-    name = report.get("bundle_id") or report.get("path") or "no manifest"
+    name = report.get("bundle_id") or report.get("path") or "without a name"
     bundle = line(f"{name} {report.get('bundle_version') or ''}".strip(), 200)
     rows = [("verdict", f"{verdict.upper()} {bundle}")]
     deciding = _DECIDING.get(verdict)

@@ -24,7 +24,7 @@ from acceptd.record.keys import load_signer
 from acceptd.release.model import Decided
 from acceptd.report import observed_list as listed
 from acceptd.report.observed import headline
-from acceptd.report.observed_page import page
+from acceptd.report.observed_page import page, refusal
 from acceptd.review.standing import OBSERVED
 from acceptd.rules import Rules
 from acceptd.verdicts import entry_body, observed, promotable, report_of
@@ -257,6 +257,9 @@ def test_refusals_are_counted_by_code_with_models_teams_and_remedy_and_the_hosts
     assert max(map(len, out.getvalue().splitlines())) <= 80
     text = page(seen, "everything", "2026-11-29T12:00:00Z")
     assert text.index("the host is at fault") < text.index("By finding")
+    decisive = (("operator/not-listed", "reject", "m"),)
+    named = refusal(listed.Refusal("operator/not-listed", "reject", (replace(seen[0], decisive=decisive),)))
+    assert "(<code>acceptd policy show</code> prints them)" in named
 
 
 def test_findings_for_reviewers_count_where_the_entry_binds_them() -> None:

@@ -55,7 +55,11 @@ class TestTerminal:
         assert "parity/c5" in text
         assert "parity/c6" not in text
         assert "structure/note" not in text
-        assert "6 more findings" in text
+        assert "6 more findings: " in text
+        note, last = finding(severity="info", code="structure/note"), finding(code="parity/c9")
+        assert "1 more finding, for information: " in terminal(report(findings=[last, note]))
+        assert "2 more findings, for information: " in terminal(report(findings=[note, note]))
+        assert "for information" not in terminal(report(findings=[note], withheld_findings=1))
         assert "parity/c8" in terminal(report(findings=many), every_finding=True)
 
     def test_a_code_that_was_found_often_is_explained_once(self) -> None:

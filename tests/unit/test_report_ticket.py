@@ -46,6 +46,13 @@ def test_a_verdict_without_findings_or_digest_says_why() -> None:
     assert (rows["because"], rows["bundle"]) == ("no cell", "not sealed")
 
 
+def test_a_bundle_whose_manifest_cannot_be_read_is_called_by_its_path() -> None:
+    made = report(bundle_id=None, bundle_version=None, path="models/mine", submission="check-70ed95bbb871")
+    assert last_lines(made)[0].split() == ["verdict", "REJECTED", "models/mine"]
+    head = terminal(made, ticket=True).splitlines()[0]
+    assert head.split()[1:] == ["REJECTED", "models/mine"]
+
+
 @pytest.mark.parametrize("verdict", ["rejected", "held", "inconclusive", "accepted"])
 def test_hostile_words_stay_in_their_lines(verdict: str) -> None:
     made = report(
