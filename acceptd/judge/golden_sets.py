@@ -138,7 +138,7 @@ def find(paths: Sequence[str], manifest: Manifest | None, models: Sequence[str])
             if before is not None and _strength(before.origin) < _strength(given.origin):
                 given = replace(given, origin=before.origin)
             sets[model, one.name] = given
-        if manifest is not None and not found:
+        if spec is not None and not found:  # of convention nobody said that there is one
             empty.append((model, pattern))
     return Found(tuple(sets.values()), frozenset(covered), tuple(empty))
 

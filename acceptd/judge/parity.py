@@ -145,7 +145,7 @@ def _empty(model: ModelSpec, rows: Sequence[OutputStats], policy: Policy) -> Ite
     for output in model.outputs:
         own = [row for row in rows if row.output == output.name]
         if own and all(row.comparable and row.non_finite >= row.n for row in own):
-            message = "no golden set has a single finite element of this output"
+            message = "no run of a golden set gave a finite element of this output"
             yield unchecked_output(model, output, message, policy)
 
 

@@ -80,7 +80,8 @@ def _facts(model: ModelSpec, facts: Facts, wire: Wire | None, policy: Policy) ->
     yield from expansion(model, facts, policy)
     if facts.unused_domains:
         names = sorted(facts.unused_domains)
-        message = f"imports {len(names)} domains that no node uses: {', '.join(names[:8])}"
+        many = f"{len(names)} domain{'s' if len(names) > 1 else ''}"
+        message = f"imports {many} that no node uses: {', '.join(names[:8])}"
         yield make("structure/unused-domain", "inspect", model.file, message, {"domains": names[:32]})
     overridable = [value.name for value in facts.inputs if value.overridable]
     if overridable and not any(one.code == "structure/overridable-initializer" for one in facts.problems):

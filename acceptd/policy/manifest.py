@@ -250,7 +250,9 @@ class Manifest(Table):
                 raise ValueError(f"models: two models have one {what}, {twice[:60]!r}")
         for place, dim in self._named_dims():
             if dim not in self.dims and self.declared:
-                raise ValueError(f"{place}: dimension {dim[:60]!r} is not bounded in [dims]")
+                raise ValueError(
+                    f"{place}: dimension {dim[:60]!r} is not bounded in [dims]: add it, with min and max"
+                )
         return self
 
     def _named_dims(self) -> Iterator[tuple[str, str]]:

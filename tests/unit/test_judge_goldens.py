@@ -92,6 +92,18 @@ def test_every_directory_of_a_case_without_manifest_is_a_data_set() -> None:
     assert taken.visible("model.onnx") == ("assets/x.pb", "model.onnx", "w.bin")
 
 
+def test_a_pattern_that_nobody_wrote_is_never_said_to_be_empty() -> None:
+    def inferred(document: dict[str, Any]) -> None:
+        document["bundle"]["version"] = "0+inferred"
+        document["models"][0].pop("vectors", None)
+
+    guessed, written = world.a_manifest(inferred), world.a_manifest()
+    assert not guessed.declared
+    for names in (["model.onnx"], ["model.onnx", "seven/input_0.pb", "seven/output_0.pb"]):
+        assert take(listed(*names), guessed).empty_patterns == ()
+        assert take(listed(*names), written).empty_patterns == (("main", "test_data_set_*"),)
+
+
 def test_config_txt_is_of_a_case_without_manifest_and_data_json_of_any() -> None:
     """With a manifest, config.txt may be any asset: the job of assets looks at it, and it is named."""
     sealed = listed("model.onnx", "config.txt", "data.json", "test_data_set_0/output_0.pb")

@@ -50,7 +50,11 @@ def test_the_document_itself_is_sound() -> None:
         (('"1.0.0"', '"v 1"'), "bundle.version", ["is 'v 1'", "should match pattern"]),
         (("[bundle]", "[bundle]\npurpsoe = 'x'"), "bundle.purpsoe", ["did you mean purpose?"]),
         (("schema = 1", "schema = 1\nlicense = 'MIT'"), "license", ["it belongs to [bundle]"]),
-        (("batch = {", "width = {"), "models[0].inputs[0].shape[0]", ["'batch' is not bounded in [dims]"]),
+        (
+            ("batch = {", "width = {"),
+            "models[0].inputs[0].shape[0]",
+            ["'batch' is not bounded in [dims]", "add it, with min and max"],
+        ),
         (('file = "model.onnx"\n', ""), "models[0].file", ["is missing"]),
         (("shape", "shpae"), "models[0].inputs[0].shpae", ["did you mean shape?"]),
     ],

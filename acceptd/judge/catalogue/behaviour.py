@@ -79,7 +79,8 @@ TABLE: Final[Table] = {
         "team",
         "Some probes or relations were not tried: time, memory, threads, bytes of weights or declarations did not "
         "allow them.",
-        "Operator: raise probes.seconds, probes.relations_seconds or probes.packed_bytes; team: declare ranges "
-        "and dims.",
+        "Team: declare ranges and dims; rows and orders need one named first dimension of inputs and outputs, "
+        'as `shape = ["batch", 3]`. Operator: raise probes.seconds, probes.relations_seconds or '
+        "probes.packed_bytes.",
     ),
 }

@@ -81,7 +81,8 @@ TABLE: Final[Table] = {
         "reject",
         "team",
         "An output of kind probabilities has values outside [0, 1], or rows that do not sum to 1.",
-        'Add the missing Softmax (Sigmoid for independent labels), or declare kind = "logits" in bundle.toml.',
+        "Add the missing Softmax (Sigmoid for independent labels). Where values pass 0 or 1 by rounding alone, as "
+        'sums of trees do, end the model in `Clip` from 0 to 1. Or declare kind = "logits" or "values".',
     ),
     "parity/output-missing": Code(
         "reject",
@@ -180,7 +181,8 @@ TABLE: Final[Table] = {
         "team",
         "An input inside the declared ranges gave probabilities outside [0, 1], or rows that do not sum to 1; "
         "the loader would refuse the answer.",
-        'End the model in a Softmax on every path, or declare kind = "logits" or "values".',
+        "End the model in a Softmax on every path; where values pass 0 or 1 by rounding alone, as sums of trees "
+        'do, in `Clip` from 0 to 1. Or declare kind = "logits" or "values".',
     ),
     "behaviour/unoptimised-failed": Code(
         "warn",

@@ -59,7 +59,8 @@ TABLE: Final[Table] = {
         "team",
         "No golden set has an expected value of an output, so nothing shows that it computes what it should. "
         "Where goldens are not required it is info only.",
-        "Add output_N.pb of this output to at least one set, or remove the output from the model.",
+        "Add output_N.pb of this output to at least one set, or remove the output from the model. Where the model "
+        "gives NaN or infinity alone, mend that: look at its weights and divisions.",
     ),
     "vectors/pattern-empty": Code(
         "reject",

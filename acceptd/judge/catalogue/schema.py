@@ -128,7 +128,8 @@ TABLE: Final[Table] = {
         "team",
         "The model imports another operator set version than declared, or one of the two names no such domain.",
         "Where the versions differ, correct `opsets` in bundle.toml or export with the agreed one "
-        "(`opset_version=`); where the model imports no such domain, export it whole or take the line out.",
+        "(`opset_version=`). Where the manifest names no such domain, add it to `opsets`; where the model "
+        "imports none, export it whole or take the line out.",
     ),
     "schema/optional-changed": Code(
         "reject",

@@ -179,7 +179,7 @@ TABLE: Final[Table] = {
         "info",
         "reviewer",
         "The acceptor has no contract for this model; only the submitter's own manifest was held against it.",
-        "Nothing to do; a reviewer may write policies/contracts/<team>/<model>.toml.",
+        "Nothing to do; a reviewer may write one: `acceptd contract propose` gives it its first form.",
     ),
     "contract/refused": Code(
         "hold",
