@@ -18,6 +18,7 @@ from acceptd.record.canonical import digest, plain
 from acceptd.record.entry import ADVISORIES, Appended, Entry, advisories_key, utc_now
 from acceptd.record.log import Ledger
 from acceptd.record.tables import entries
+from acceptd.review.decision import of_record
 from acceptd.rules import Rules
 from acceptd.runtime.identity import RuntimeRecord
 
@@ -68,7 +69,7 @@ def install(
         "digest": _digest(said),
         "expires_at": said.expires_at,
         "signer": signer.name,
-        "envelope": envelope,
+        "envelope": of_record(envelope, reviewers),
     }
     try:
         return said, ledger.append(ADVISORIES, plain(body))

@@ -23,6 +23,7 @@ from acceptd.record.entry import Appended, Entry, contract_key
 from acceptd.record.log import Ledger
 from acceptd.record.tables import entries
 from acceptd.release.layout import model_lock
+from acceptd.review.decision import of_record
 
 ENTRY = "contract-version"
 MAX_STEP = 1_000_000
@@ -121,7 +122,7 @@ class Register:
                 "supersedes": said.supersedes,
                 "reason": said.reason,
                 "signers": [one.model_dump() for one in people],
-                "envelope": envelope,
+                "envelope": of_record(envelope, self.reviewers),
             }
             try:
                 return opened, self.ledger.append(ENTRY, plain(body))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -69,6 +70,26 @@ def verify(envelope: object, payload_type: str, keyring: Keyring, role: str) -> 
         else:
             return payload
     raise problem
+
+
+def kept(envelope: object, keyring: Keyring, role: str) -> Envelope:
+    """Return an envelope with what keys of ``role`` have signed, and nothing else: for the record.
+
+    A reader passes by unknown members (DSSE v1) and signatures by strangers; in the ledger they would stay as
+    words that nobody has signed, put there by whoever carried the file. Raises MalformedError for no envelope.
+    """
+    payload, kind, signatures = _open(envelope)
+    signed = pae(kind, payload)
+    good: dict[str, bytes] = {}
+    for key, signature in signatures:
+        with contextlib.suppress(SignatureError):
+            keyring.verify(role, key, signed, signature)
+            good.setdefault(key, signature)
+    return {
+        "payload": _base64(payload),
+        "payloadType": kind,
+        "signatures": [{"keyid": key, "sig": _base64(signature)} for key, signature in good.items()],
+    }
 
 
 def statement(

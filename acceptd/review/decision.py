@@ -170,6 +170,11 @@ class ReviewerKeys:
         self.used = reviewer
 
 
+def of_record(envelope: object, reviewers: Reviewers) -> attest.Envelope:
+    """Return an envelope that was opened as it goes into the ledger: only what reviewers have signed."""
+    return attest.kept(envelope, ReviewerKeys(reviewers), ROLE)  # type: ignore[arg-type] # what it asks of a keyring
+
+
 def public(signer: Signer) -> PublicKey:
     """Return the public half of a reviewer's key."""
     return PublicKey(ROLE, signer.key_id, signer.public)

@@ -81,7 +81,7 @@ class Desk:
             "reviewer_team": reviewer.team,
             "reason": said.reason,
             "nonce": said.nonce,
-            "envelope": envelope,
+            "envelope": decisions.of_record(envelope, self.reviewers),
         }
         model = entry.body.get("model")
         # A promotion of this model that has weighed already ends first, or weighs this one too.

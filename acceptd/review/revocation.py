@@ -26,7 +26,7 @@ from acceptd.record.log import Ledger
 from acceptd.release import revoke as revocations
 from acceptd.release.settle import Terms
 from acceptd.release.signers import ReleaseKeys
-from acceptd.review.decision import ROLE, ReviewerKeys
+from acceptd.review.decision import ROLE, ReviewerKeys, of_record
 from acceptd.review.desk import Desk
 
 REVOCATION_TYPE: Final = "application/vnd.acceptd.revocation+json"
@@ -134,7 +134,7 @@ def carry_out(
         rollback=said.rollback,
         by=_by(reviewer),
         terms=terms,
-        envelope=envelope,
+        envelope=of_record(envelope, desk.reviewers),
     )
     return said, done
 

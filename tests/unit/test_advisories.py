@@ -87,6 +87,16 @@ def test_the_newest_list_is_in_force_and_an_older_one_never_replaces_it(place: I
     assert list(register.examine(place.ledger, place.reviewers)) == []
 
 
+def test_words_that_nobody_signed_do_not_come_into_the_ledger_with_a_list(place: Instance) -> None:
+    envelope = signed(LIST)
+    by_nobody = {"keyid": "all reviewers", "sig": "AAAA"}
+    carried = {**envelope, "urgent": "install at once", "signatures": [*envelope["signatures"], by_nobody]}
+    register.install(place.ledger, carried, place.reviewers)
+    entry = register.newest(place.ledger)
+    assert entry is not None
+    assert entry.body["envelope"] == envelope
+
+
 def test_only_a_reviewer_of_today_signs_a_list_that_has_not_expired(place: Instance) -> None:
     stranger = person("mallory")
     with pytest.raises(SignatureError, match="no reviewer's key"):

@@ -276,6 +276,24 @@ def test_a_genuine_decision_about_an_entry_that_is_not_here_stops_nothing(desk: 
     assert [found.where for found in desk.examine()] == ["entry 3"]
 
 
+def carried(envelope: attest.Envelope) -> attest.Envelope:
+    """A signed file after somebody without a key had it: more members, signatures by nobody."""
+    (own,) = envelope["signatures"]
+    nobody = [{"keyid": "ben approves too", "sig": "AAAA"}, {"keyid": own["keyid"], "sig": "AAAA"}]
+    more = {"note": "approved by all", "x": float("inf"), "y": "\ud800", "z": 10**30}
+    return {**envelope, **more, "signatures": [*nobody, {**own, "by": "everybody"}, own]}
+
+
+def test_words_that_nobody_signed_do_not_come_into_the_ledger_with_a_decision(desk: Desk) -> None:
+    envelope = signed(desk)
+    desk.record(carried(envelope))
+    (entry,) = desk.ledger.entries(kind="decision")
+    assert entry.body["envelope"] == envelope
+    assert desk.examine() == []
+    with pytest.raises(UsageError, match="on record already"):
+        desk.record(envelope)
+
+
 def test_who_is_no_reviewer_any_more_does_not_count(desk: Desk) -> None:
     desk.record(signed(desk))
     gone = Desk(desk.state, desk.ledger, desk.policy, Reviewers(reviewers=[BEN[1]]))

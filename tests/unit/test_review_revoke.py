@@ -78,6 +78,16 @@ def test_the_same_one_again_changes_nothing(world: World) -> None:
     assert world.ledger.tree() == before
 
 
+def test_words_that_nobody_signed_do_not_come_into_the_ledger_with_a_revocation(world: World) -> None:
+    envelope = signed(world, "ab" * 32)
+    by_nobody = {"keyid": ADA.key_id, "sig": "AAAA", "reason": "all agreed"}
+    carried = {**envelope, "reason": "\ud800", "signatures": [by_nobody, *envelope["signatures"]]}
+    revocation.carry_out(desk(world), world.keys, carried, world.terms)
+    (entry,) = world.ledger.entries(kind="revoked")
+    assert entry.body["envelope"] == envelope
+    assert list(revocation.examine(world.ledger, PEOPLE)) == []
+
+
 def test_one_for_every_bundle_of_the_future_too(world: World) -> None:
     revocation.carry_out(desk(world), world.keys, signed(world, "ab" * 32), world.terms)
     assert "ab" * 32 in read_book(world.ledger).revoked
