@@ -89,6 +89,8 @@ def _accepted(place: Office, model: str, digest: str) -> dict[str, Any]:
         ):
             if row.data.get("document", {}).get("inferred"):
                 continue
+            if row.data.get("observed") and str(row.bundle_digest) in found:
+                continue  # what was only observed takes nothing from what was accepted before it
             entry = next(place.ledger.entries(kind="verdict", submission=row.id))
             facts = {"digest": row.bundle_digest, "profiles": row.data.get("profiles", [])}
             facts |= {key: row.data[key] for key in ("manifest", "options")}

@@ -76,8 +76,12 @@ class Progress:
         return result
 
     def write(self, waiting: Mapping[str, Sequence[str]]) -> None:
-        """Replace the files of the teams for which something changed. ``waiting``: by team, in order of turns."""
+        """Replace the files of the teams for which something changed. ``waiting``: by team, in order of turns.
+
+        Raises OSError, of the first team whose file cannot be written, when those of all others are.
+        """
         now = self._now(waiting)
+        refused: OSError | None = None
         for team in sorted({*now, *self._written}):
             told = now.get(team, {})
             if told == self._written.get(team, {}):
@@ -87,8 +91,14 @@ class Progress:
                     (self._outbox / team / NAME).unlink(missing_ok=True)
                 del self._written[team]
                 continue
-            _replace(self._outbox / team, {"pid": os.getpid(), **told})
+            try:
+                _replace(self._outbox / team, {"pid": os.getpid(), **told})
+            except OSError as error:
+                refused = refused or error
+                continue
             self._written[team] = told
+        if refused is not None:
+            raise refused
 
     def clear(self) -> None:
         """Take all files away: nobody writes them any more."""
@@ -121,8 +131,9 @@ def waiting_by_team(admission: Admission) -> dict[str, list[str]]:
 def _replace(folder: Path, told: Mapping[str, Any]) -> None:
     """Replace the file, without an fsync: after a power cut it says nothing any more."""
     temporary = folder / f"{NAME}.tmp"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC  # a new file, whatever lay there: a link, a FIFO
     try:
+        temporary.unlink(missing_ok=True)
         with os.fdopen(os.open(temporary, flags, 0o644), "wb") as file:
             file.write(json.dumps(told, ensure_ascii=True).encode() + b"\n")
         temporary.replace(folder / NAME)

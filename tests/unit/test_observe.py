@@ -6,12 +6,14 @@ import io
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from rich.console import Console
 
 from acceptd.cli import observe as command
+from acceptd.cli import release
 from acceptd.errors import ReleaseError, ReleaseNotFoundError
 from acceptd.judge.codes import CODES
 from acceptd.lifecycle import Lifecycle
@@ -268,3 +270,22 @@ def test_findings_for_reviewers_count_where_the_entry_binds_them() -> None:
     assert seen.codes == ("contract/missing",)
     assert listed.newest([]) == []
     assert "nothing was observed" in listed.summary([])
+
+
+@pytest.mark.parametrize("order", [(False, True), (True, False), (True,)])
+def test_an_observed_verdict_takes_no_promotion_by_hand_from_an_earlier_or_later_acceptance(
+    order: tuple[bool, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [
+        SimpleNamespace(
+            id=str(seq),
+            model="a/m",
+            bundle_digest="d" * 64,
+            data={"verdict": "accepted", "observed": only, "manifest": {}, "options": {}},
+        )
+        for seq, only in enumerate(order)
+    ]
+    monkeypatch.setattr(release, "Queue", lambda _ledger: SimpleNamespace(find=lambda: rows))
+    entries: Any = lambda kind, submission: iter([SimpleNamespace(seq=int(submission))])  # noqa: E731
+    place: Any = SimpleNamespace(ledger=SimpleNamespace(entries=entries))
+    assert release._accepted(place, "a/m", "d" * 8)["seq"] == order.index(len(order) == 1)

@@ -85,9 +85,31 @@ def test_a_file_is_written_where_something_changed_alone_and_through_no_link(out
     progress.write({"a": ["s"], "gone": ["t"]})
     assert (outbox / "a" / NAME).stat().st_ino == before
     (outbox / "b" / f"{NAME}.tmp").symlink_to(outbox / "elsewhere")
-    with pytest.raises(OSError, match="symbolic"):
-        progress.write({"a": ["s"], "b": ["s"]})
+    progress.write({"a": ["s"], "b": ["s"]})
     assert not (outbox / "elsewhere").exists()
+    assert not (outbox / "b" / NAME).is_symlink()
+    assert read(outbox, "b", "drop") == Now(position=1, waits=1)
+
+
+def test_a_team_whose_file_cannot_be_written_keeps_no_other_team_in_the_dark(outbox: Path) -> None:
+    progress = Progress(outbox, lambda: None)
+    progress.claimed("s", "drop")
+    (outbox / "a" / f"{NAME}.tmp").mkdir()  # before the other one by name
+    with pytest.raises(OSError, match="directory"):
+        progress.write({"a": ["s"], "b": ["s"]})
+    assert read(outbox, "b", "drop") == Now(position=1, waits=1)
+    (outbox / "a" / f"{NAME}.tmp").rmdir()
+    os.mkfifo(outbox / "a" / f"{NAME}.tmp")
+    progress.write({"a": ["s"], "b": ["s"]})
+    assert read(outbox, "a", "drop") == Now(position=1, waits=1)
+
+
+def test_what_is_no_file_makes_nobody_wait_who_looks_for_it(outbox: Path) -> None:
+    os.mkfifo(outbox / "a" / NAME)
+    assert read(outbox, "a", "x") is None
+    (outbox / "b" / "real").write_text('{"working": [{"drop": "x", "stage": "run", "since": 1}], "waiting": []}')
+    (outbox / "b" / NAME).symlink_to("real")
+    assert read(outbox, "b", "x") is None
 
 
 @pytest.mark.parametrize("name", HOSTILE)
@@ -101,7 +123,18 @@ def test_a_hostile_name_of_a_drop_is_only_compared(outbox: Path, name: str) -> N
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[]", "{}", '{"working": 3}', '{"working": [{"drop": "x"}]}', "\xff", "1" * 9]
+    "text",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"working": 3}',
+        '{"working": [{"drop": "x"}]}',
+        "\xff",
+        "1" * 9,
+        "[" * 200_000,
+        '{"working": [], "waiting": [{"drop": "x", "position": Infinity}], "waits": 1}',
+    ],
 )
 def test_a_file_that_is_not_whole_tells_nothing(outbox: Path, text: str) -> None:
     (outbox / "a" / NAME).write_text(text, encoding="latin-1")
