@@ -61,8 +61,8 @@ PARTS: Final = {
     "release": {
         "list": "Print the current release of every model and channel, and what is frozen or pinned.",
         "history": "Print what ever happened to one channel, newest first: which, when, who decided, why.",
-        "diff": "Print what differs between two releases: files, manifest, options, profiles, runtimes, "
-        "decisions.",
+        "diff": "Print what differs between two releases: what was inspected, files, manifest, runtimes, "
+        "rules, decisions.",
         "promote": "Make an accepted bundle current.",
         "rollback": "Make an older approved bundle current again, under a new and higher number.",
         "revoke": "Put a bundle on the signed revocation list: no loader opens it again.",

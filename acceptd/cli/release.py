@@ -30,7 +30,7 @@ from acceptd.record.queue import Queue
 from acceptd.release import promote as promotion
 from acceptd.release import revoke as revocation
 from acceptd.release.book import read_book
-from acceptd.release.hold import release_of
+from acceptd.release.which import release_of
 from acceptd.release.who import operator
 
 app = typer.Typer(

@@ -62,6 +62,8 @@ class Difference:
     versions: tuple[Change, ...] = ()
     functions_added: tuple[str, ...] = ()
     functions_removed: tuple[str, ...] = ()
+    functions_added_count: int = 0
+    functions_removed_count: int = 0
     initializers_added: tuple[str, ...] = ()
     initializers_removed: tuple[str, ...] = ()
     initializers_added_count: int = 0
@@ -76,6 +78,8 @@ class Difference:
     not_compared: tuple[str, ...] = ()
     counts: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     """Operators that both have, in another number: (before, after)."""
+    domain_uses: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """Nodes by the domain of their operator, where their number differs: (before, after)."""
     meaning: tuple[Change, ...] = ()
     """What is declared otherwise about how to read or write values: see :mod:`acceptd.judge.meaning`."""
     terms: tuple[Change, ...] = ()
@@ -100,6 +104,7 @@ def compare(old: Snapshot, new: Snapshot) -> Difference:
     before, after = _uses(old.facts), _uses(new.facts)
     added, removed = sorted(after.keys() - before.keys()), sorted(before.keys() - after.keys())
     domains = [{name.partition("::")[0] for name in uses} for uses in (before, after)]
+    functions = [set(one.facts.functions) for one in (old, new)]
     gained, lost, compared = _initializers(old.structure, new.structure)
     selections, gone, changed = _selections(old.structure, new.structure)
     not_compared = [] if compared else ["names of initializers"]
@@ -118,8 +123,10 @@ def compare(old: Snapshot, new: Snapshot) -> Difference:
         domains_added=tuple(sorted(domains[1] - domains[0])),
         domains_removed=tuple(sorted(domains[0] - domains[1])),
         versions=tuple(_versions(old.facts, new.facts)),
-        functions_added=tuple(sorted(set(new.facts.functions) - set(old.facts.functions))[:MAX_NAMES]),
-        functions_removed=tuple(sorted(set(old.facts.functions) - set(new.facts.functions))[:MAX_NAMES]),
+        functions_added=tuple(sorted(functions[1] - functions[0])[:MAX_NAMES]),
+        functions_removed=tuple(sorted(functions[0] - functions[1])[:MAX_NAMES]),
+        functions_added_count=len(functions[1] - functions[0]),
+        functions_removed_count=len(functions[0] - functions[1]),
         initializers_added=tuple(gained[:MAX_NAMES]),
         initializers_removed=tuple(lost[:MAX_NAMES]),
         initializers_added_count=len(gained),
@@ -139,6 +146,7 @@ def compare(old: Snapshot, new: Snapshot) -> Difference:
         selections_gone=gone,
         not_compared=tuple(not_compared),
         counts={name: pair for name, pair in shared.items() if pair[0] != pair[1]},
+        domain_uses=_domain_uses(before, after),
         weights=_weights(old, new),
         digests=tuple(_digests(old, new)),
     )
@@ -149,6 +157,14 @@ def _uses(facts: Facts) -> Counter[str]:
     for use in facts.operators:
         uses[f"{use.domain or 'ai.onnx'}::{use.op_type}"] += use.count
     return uses
+
+
+def _domain_uses(before: Counter[str], after: Counter[str]) -> dict[str, tuple[int, int]]:
+    found: dict[str, list[int]] = {}
+    for side, uses in enumerate((before, after)):
+        for name, count in uses.items():
+            found.setdefault(name.partition("::")[0], [0, 0])[side] += count
+    return {domain: (one, other) for domain, (one, other) in sorted(found.items()) if one != other}
 
 
 def _versions(old: Facts, new: Facts) -> Iterable[Change]:

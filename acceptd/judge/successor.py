@@ -7,6 +7,7 @@ from dataclasses import asdict, replace
 from typing import Any, Final
 
 from acceptd.evidence import (
+    Declared,
     JobRecord,
     Prior,
     Sealed,
@@ -85,15 +86,41 @@ def differences(prior: Prior | None, manifest: Manifest, now: Mapping[str, Snaps
     """Return the difference of every model that both the prior release and the submission have, by name."""
     if prior is None or prior.status != "found":
         return []
+    return _compared(
+        prior,
+        {model.name: now[model.name] for model in manifest.models if model.name in now},
+        declared_by(manifest),
+    )
+
+
+def _compared(prior: Prior, now: Mapping[str, Snapshot], declared: Declared | None) -> list[Difference]:
     older = {one.name: one for one in prior.models}
     before = {one.name: one for one in prior.declared.models} if prior.declared is not None else {}
-    after = {one.name: one for one in declared_by(manifest).models}
+    after = {one.name: one for one in declared.models} if declared is not None else {}
     found = []
-    for name in (model.name for model in manifest.models if model.name in older and model.name in now):
+    for name in (name for name in now if name in older):
         one = compare(older[name], now[name])
-        said = of_model(before[name], after[name]) if name in before else Said()
+        said = of_model(before[name], after[name]) if name in before and name in after else Said()
         found.append(replace(one, meaning=said.meaning, terms=said.terms))
     return found
+
+
+def between(first: Prior, second: Prior) -> dict[str, Any]:
+    """Return what differs between two releases as :func:`document` has it; ``unknown`` with a reason for each.
+
+    Both as :mod:`acceptd.release.prior` finds them. Of one bundle under two numbers the status is ``same``.
+    """
+    whole: dict[str, Any] = {"status": "found", "reason": "", "release": None, "models": [], "bundle": None}
+    if first.bundle_digest == second.bundle_digest:
+        return whole | {"status": "same", "reason": "both are of one bundle"}
+    if unknown := [one.reason for one in (first, second) if one.status != "found"]:
+        return whole | {"status": "unknown", "reason": "; ".join(printable(reason) for reason in unknown)}
+    models = _compared(first, {one.name: one for one in second.models}, second.declared)
+    sides = first.declared, second.declared
+    said = Said() if sides[0] is None or sides[1] is None else of_bundle(sides[0], sides[1])
+    whole["models"] = [one.document() for one in models]
+    whole["bundle"] = safe(asdict(said)) | {"compared": None not in sides}
+    return whole
 
 
 def _bundle(prior: Prior, manifest: Manifest) -> Said:

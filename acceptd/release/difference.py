@@ -9,15 +9,15 @@ order differ.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 from acceptd.release.book import Row
 from acceptd.release.trust import File
 
-MOST: Final = 2000
-"""Lines of one part: a manifest of 64 KiB has fewer, a bundle may have more files."""
 _PARTS: Final = ("options", "profiles", "runtimes", "preprocessing", "labels", "decisions")
+_RULES: Final = ("acceptd", "verdict", "inferred", "policy", "policy_digest", "contract_digest")
+"""What is compared of the two verdicts. The profiles' digests stand in ``release.json``, but in early ones."""
 _NAMES: Final = ("path", "name", "profile", "file", "sets")
 """What the rows of a list are told apart by: the first key that all have, each with another text."""
 
@@ -43,7 +43,7 @@ class Change:
     """One key that differs. ``first`` or ``second`` is None where that release has none."""
 
     part: str
-    """``files``, or a key of ``release.json``: ``manifest``, ``profiles``, ``labels``, …"""
+    """``files``, a key of ``release.json`` (``manifest``, ``profiles``, ``labels``, …), or ``verdict``."""
     key: str
     first: Any
     second: Any
@@ -56,8 +56,15 @@ class Difference:
     first: Side
     second: Side
     changes: tuple[Change, ...]
-    left_off: int = 0
-    """Changes beyond :data:`MOST` of a part."""
+    """All of them."""
+    same: tuple[str, ...] = ()
+    """Parts that both have and that do not differ."""
+    same_verdict: tuple[str, ...] = ()
+    """Keys of the verdicts, likewise."""
+    inspected: Mapping[str, Any] = field(default_factory=dict)
+    """What the recorded facts of the two bundles say (:func:`acceptd.judge.successor.between`)."""
+    notes: tuple[str, ...] = ()
+    """How the releases were chosen, and what could not be compared: a line each."""
 
     def plain(self) -> dict[str, Any]:
         """Return it as JSON data."""
@@ -74,27 +81,44 @@ def side(row: Row, document: Mapping[str, Any]) -> Side:
     )  # fmt: skip
 
 
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of one release: its verified documents, and what the record says of its verdict."""
+
+    side: Side
+    document: Mapping[str, Any]
+    files: Sequence[File]
+    verdict: Mapping[str, Any] = field(default_factory=dict)
+    """As a ledger key signed it; empty where it could not be had."""
+
+
 def difference(
-    first: Side,
-    first_document: Mapping[str, Any],
-    first_files: Sequence[File],
-    second: Side,
-    second_document: Mapping[str, Any],
-    second_files: Sequence[File],
+    first: Known, second: Known, inspected: Mapping[str, Any] | None = None, notes: Sequence[str] = ()
 ) -> Difference:
-    """Compare two releases: files, manifest, session options, profiles, runtimes, identities, decisions."""
-    pairs: list[tuple[str, Any, Any]] = [("files", _files(first_files), _files(second_files))]
-    documents = first_document, second_document
+    """Compare two releases: files, manifest, options, profiles, runtimes, identities, decisions, verdicts."""
+    pairs: list[tuple[str, Any, Any]] = [("files", _files(first.files), _files(second.files))]
+    documents = first.document, second.document
     # The options are the first profile's: told once.
     parts = [part for part in _PARTS if part != "options" or not all(one.get("profiles") for one in documents)]
     pairs += [(part, documents[0].get(part), documents[1].get(part)) for part in ("manifest", *parts)]
-    found: list[Change] = []
-    left_off = 0
-    for part, one, other in pairs:
-        changes = [Change(part, key, left, right) for key, left, right in _compared(one, other, "")]
-        found += changes[:MOST]
-        left_off += len(changes[MOST:])
-    return Difference(first, second, tuple(found), left_off)
+    changes = [
+        Change(part, key, left, right)
+        for part, one, other in pairs
+        for key, left, right in _compared(one, other, "")
+    ]
+    differing = {change.part for change in changes}
+    same = [part for part, one, other in pairs if one and other and part not in differing]
+    same_verdict: list[str] = []
+    if first.verdict and second.verdict:
+        early = () if all(one.get("profiles") for one in documents) else ("profile", "profile_digest")
+        for key in (*_RULES, *early):
+            one, other = first.verdict.get(key), second.verdict.get(key)
+            found = [Change("verdict", at, left, right) for at, left, right in _compared(one, other, key)]
+            changes += found
+            same_verdict += [key] if one and not found else []
+    return Difference(
+        first.side, second.side, tuple(changes), tuple(same), tuple(same_verdict), inspected or {}, tuple(notes)
+    )
 
 
 def _files(files: Sequence[File]) -> list[dict[str, Any]]:

@@ -14,12 +14,13 @@ from acceptd.policy.names import valid_name
 from acceptd.record.failpoint import failpoint
 from acceptd.record.log import Ledger
 from acceptd.release import store
-from acceptd.release.book import Book, Row, read_book
+from acceptd.release.book import Book, read_book
 from acceptd.release.gone import refuse_removed
 from acceptd.release.holds import Hold
 from acceptd.release.layout import checked, model_lock, revocation_lock, store_lock
 from acceptd.release.settle import Terms, settle
 from acceptd.release.signers import ReleaseKeys
+from acceptd.release.which import release_of
 
 _MOST_REASON = 2000
 _DEFAULT = Terms()
@@ -136,26 +137,6 @@ def unpin(
             raise ReleaseError(f"no release of {model_id} {channel} {f'({wanted}) ' if wanted else ''}is pinned")
         body = {"model": model_id, "channel": channel, "reason": reason, "by": by}
         return [_entered(ledger, "unpinned", body | {"digest": one.digest}) for one in pins]
-
-
-def release_of(book: Book, model_id: str, channel: str, wanted: str) -> Row:
-    """Return the newest row that was current once: of a number, a digest or its beginning, or the current one."""
-    rows = [row for row in book.rows(model_id, channel) if row.activated_seq >= 0]
-    if not wanted:
-        current = book.current(model_id, channel)
-        if current is None:
-            raise ReleaseError(f"{model_id} has no release on {channel}")
-        return current
-    if wanted.isdecimal() and len(wanted) < 8:
-        found = [row for row in rows if row.number == int(wanted)]
-    elif len(wanted) < 8:
-        raise ReleaseError(f"{wanted!r:.80} is too short to name a digest", remedy="give 8 digits or more")
-    else:
-        found = [row for row in rows if row.digest.startswith(wanted)]
-    if len({row.digest for row in found}) != 1:
-        what = f"no release {wanted[:64]!r}" if not found else f"several releases that begin with {wanted[:64]!r}"
-        raise ReleaseError(f"{model_id} {channel} has {what}", remedy=f"acceptd release history {model_id}")
-    return found[-1]
 
 
 def _entered(ledger: Ledger, kind: str, body: dict[str, str]) -> Held:

@@ -20,7 +20,7 @@ from acceptd.prior import data_digest, placements_in, pruned, released_files
 from acceptd.record.attest import statement_differences, verify_statement
 from acceptd.record.keys import Keys
 from acceptd.record.log import Ledger
-from acceptd.release.book import Row, read_book
+from acceptd.release.book import Book, Row, read_book
 
 
 def prior_release(ledger: Ledger, keyring: Keys, model_id: str, channel: str, digest: str) -> Prior:
@@ -32,28 +32,48 @@ def prior_release(ledger: Ledger, keyring: Keys, model_id: str, channel: str, di
         return Prior(status="unknown", channel=channel, reason=f"the ledger could not be read: {error}"[:1000])
     if row is None:
         return Prior(status="none", channel=channel, reason=f"{model_id} has no release on {channel} yet")
-    head: dict[str, Any] = {
-        "channel": channel,
+    head = _head(book, row)
+    if row.digest == digest:
+        return Prior(status="same", reason="this bundle is the current release", **head)
+    return _facts(ledger, keyring, row, head, frozenset({"accepted"}))[0]
+
+
+def recorded(ledger: Ledger, keyring: Keys, row: Row) -> tuple[Prior, dict[str, Any]]:
+    """Return what the record knows of the bundle of any release: its facts, and what its signed verdict says.
+
+    The verdict need not have accepted it: people may have. Where it cannot be had, what it says is empty.
+    """
+    return _facts(ledger, keyring, row, _head(read_book(ledger), row), frozenset())
+
+
+def _head(book: Book, row: Row) -> dict[str, Any]:
+    return {
+        "channel": row.channel,
         "number": row.number,
         "bundle_digest": row.digest,
         "revoked": row.digest in book.revoked,
         "verdict_seq": row.verdict_seq,
     }
-    if row.digest == digest:
-        return Prior(status="same", reason="this bundle is the current release", **head)
+
+
+def _facts(
+    ledger: Ledger, keyring: Keys, row: Row, head: dict[str, Any], verdicts: frozenset[str]
+) -> tuple[Prior, dict[str, Any]]:
+    """Return the facts of a release, and its signed verdict, which must be one of ``verdicts`` (empty: any)."""
+    said: dict[str, Any] = {}
     try:
-        said = _signed_verdict(ledger, keyring, row)
+        said = _signed_verdict(ledger, keyring, row, verdicts)
         head["version"] = str(said.get("version") or "")
         head["evidence_digest"] = str(said.get("evidence_digest") or "")
         document = _evidence(ledger, head["evidence_digest"])
-        return Prior(status="found", models=_models(document), declared=_declared(document), **head)
+        return Prior(status="found", models=_models(document), declared=_declared(document), **head), said
     except (AcceptdError, ValidationError, KeyError, TypeError, ValueError) as error:
         words = "stored facts of another form" if isinstance(error, ValidationError) else str(error)
-        reason = f"release {row.number} of {model_id}: {words}"
-        return Prior(status="unknown", reason=reason[:1000], **head)
+        reason = f"release {row.number} of {row.model_id}: {words}"
+        return Prior(status="unknown", reason=reason[:1000], **head), said
 
 
-def _signed_verdict(ledger: Ledger, keyring: Keys, row: Row) -> dict[str, Any]:
+def _signed_verdict(ledger: Ledger, keyring: Keys, row: Row, verdicts: frozenset[str]) -> dict[str, Any]:
     """Return what the verdict behind a release says, as a ledger key signed it; raise AcceptdError otherwise."""
     entry = ledger.entry(row.verdict_seq)
     if entry.type != "verdict":
@@ -65,7 +85,7 @@ def _signed_verdict(ledger: Ledger, keyring: Keys, row: Row) -> dict[str, Any]:
     for difference in statement_differences(statement, entry.submission, entry.body, ledger.origin, entry.seq):
         raise LedgerError(f"ledger entry {entry.seq}: its statement {difference}")
     said = {**entry.body, **statement["predicate"]}
-    if (said.get("verdict"), said.get("bundle_digest")) != ("accepted", row.digest):
+    if said.get("bundle_digest") != row.digest or (verdicts and said.get("verdict") not in verdicts):
         raise LedgerError(f"ledger entry {entry.seq} did not accept {row.digest}")
     return said
 

@@ -9,6 +9,10 @@ from acceptd.report.escape import markup
 from acceptd.report.tables import BAD, code, table
 
 SHOWN: Final = 24
+_ROOM: Final = 360
+"""Characters of one list of names in a terminal, where a cell has 400."""
+_LONGEST: Final = 120
+_PLACES: Final = 4
 _LISTS: Final = (
     ("operators", "operators_added", "operators_removed"),
     ("domains", "domains_added", "domains_removed"),
@@ -83,7 +87,7 @@ def tables(one: Mapping[str, Any], *, older: str = "before", newer: str = "now")
         (
             f"{BAD}{code(choice['op_type'])}" if choice["driven"] != "none" else code(choice["op_type"]),
             markup(choice["count"]),
-            "<br>".join(code(place) for place, _ in choice["places"][:SHOWN]),
+            "<br>".join(code(place) for place, _ in choice["places"][:SHOWN]) + _places_left(choice),
             "<br>".join(code(condition) for _, condition in choice["places"][:SHOWN]),
             code(choice["input"]) if choice["driven"] == "input" else markup(_DRIVEN[choice["driven"]]),
             markup(" → ".join(choice["path"])),
@@ -98,6 +102,11 @@ def tables(one: Mapping[str, Any], *, older: str = "before", newer: str = "now")
         parts.append(f'<p class="soft">Not compared: {markup("; ".join(one["not_compared"]))}.</p>')
     said = sentence(one)
     return (f"<p>{markup(said)}</p>" if said else "") + "".join(parts)
+
+
+def _places_left(choice: Mapping[str, Any]) -> str:
+    left = len(choice["places"]) - SHOWN
+    return f"<br>and {left} more" if left > 0 else ""
 
 
 def sentence(one: Mapping[str, Any]) -> str:
@@ -119,28 +128,58 @@ def _cell(texts: Sequence[str]) -> str:
     return "<br>".join(markup(text) for text in texts)
 
 
-def rows_of(one: Mapping[str, Any]) -> Iterator[tuple[str, list[str], list[str]]]:
-    """Yield (what, before, after), texts not yet escaped: gone on the left, new on the right."""
+def rows_of(one: Mapping[str, Any], *, room: int | None = None) -> Iterator[tuple[str, list[str], list[str]]]:
+    """Yield (what, before, after), texts not yet escaped: gone on the left, new on the right.
+
+    ``room``: most characters of one list of names. What a list has no room for is counted at its end.
+    """
     declared = (*one.get("meaning", ()), *one.get("terms", ()))
     for change in declared:
         yield f"declared {change['what']}", [change["before"]], [change["after"]]
     for change in (*one["interface"], *one["versions"], *one["sizes"], *one.get("digests", ())):
         yield change["what"], [change["before"]], [change["after"]]
+    for domain, pair in _first(one.get("domain_uses", {})):
+        yield f"nodes of {domain}", [str(pair[0])], [str(pair[1])]
+    yield from _rest("nodes of further domains", one.get("domain_uses", {}))
     for what, added, removed in _LISTS:
-        lists = [_capped(one[key], one.get(f"{key}_count")) for key in (removed, added)]
+        lists = [_capped(one[key], one.get(f"{key}_count"), room) for key in (removed, added)]
         if any(lists):
             yield what, lists[0], lists[1]
-    for name, pair in list(one["counts"].items())[:SHOWN]:
+    for name, pair in _first(one["counts"]):
         yield f"uses of {name}", [str(pair[0])], [str(pair[1])]
+    yield from _rest("uses of further operators", one["counts"])
     if one["selections_gone"]:
         yield "selections", [f"{one['selections_gone']} that are gone"], []
     if one["selections_changed"]:
         yield "selections", [], [f"{one['selections_changed']} decided otherwise"]
+    listed = sum(choice["count"] for choice in one["selections_new"])
+    if (more := one.get("selections_new_count", 0) - listed) > 0:
+        yield "new selections", [], [f"{more} more, which are not listed"]
 
 
-def _capped(names: Sequence[str], count: int | None) -> list[str]:
+def _first(counts: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    return list(counts.items())[:SHOWN]
+
+
+def _rest(what: str, counts: Mapping[str, Any]) -> Iterator[tuple[str, list[str], list[str]]]:
+    if len(counts) > SHOWN:
+        yield what, [], [f"{len(counts) - SHOWN} more differ, which are not listed"]
+
+
+def _capped(names: Sequence[str], count: int | None, room: int | None = None) -> list[str]:
+    """Return as many names as there is room for, then how many more there are."""
     whole = len(names) if count is None else count
-    return [*names[:SHOWN], *([f"and {whole - SHOWN} more"] if whole > SHOWN else [])]
+    shown: list[str] = []
+    left = room or 0
+    for name in names[:SHOWN]:
+        text = name
+        if room is not None:
+            text = name if len(name) <= _LONGEST else f"{name[:_LONGEST]}… ({len(name)} characters)"
+            left -= len(text) + 2
+            if left < 0:
+                break
+        shown.append(text)
+    return [*shown, *([f"and {whole - len(shown)} more"] if whole > len(shown) else [])]
 
 
 def terminal_lines(report: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
@@ -148,20 +187,47 @@ def terminal_lines(report: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
     difference = report.get("difference")
     if difference and (difference["models"] or difference.get("bundle")):
         yield heading(difference), "", ""
-        if _undeclared(difference):
-            yield UNDECLARED, "", ""
-        for what, before, after in bundle_rows(difference):
-            yield what, ", ".join(before), ", ".join(after)
+        yield from bundle_lines(difference)
         for one in difference["models"]:
-            if sentence(one):
-                yield f"{one['model']}: {sentence(one)}", "", ""
-            yield from _headed(one, ("release", "now"))
+            yield from model_lines(one, ("release", "now"))
     for model in report.get("models", []):
         second = model.get("independent_export")
         if second:
             yield f"{model['name']} and its independent export {second['file']}: {second['relation']}", "", ""
             if second["difference"]:
                 yield from _headed(second["difference"], ("this", "the other"))
+
+
+def bundle_lines(difference: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """Yield what is declared otherwise about the whole bundle, as :func:`terminal_lines` does."""
+    if _undeclared(difference):
+        yield UNDECLARED, "", ""
+    for what, before, after in bundle_rows(difference):
+        yield what, ", ".join(before), ", ".join(after)
+
+
+def model_lines(one: Mapping[str, Any], sides: tuple[str, str]) -> Iterator[tuple[str, str, str]]:
+    """Yield what differs of one model, as :func:`terminal_lines` does; ``sides`` stand above the columns."""
+    if sentence(one):
+        yield f"{one['model']}: {sentence(one)}", "", ""
+    yield from _headed(one, sides)
+
+
+def unchanged(one: Mapping[str, Any]) -> list[str]:
+    """Return of what two models have the same, as far as it was compared."""
+    versions = {change["what"].partition(" ")[0] for change in one["versions"]}
+    sizes = {change["what"] for change in one["sizes"]}
+    operators = one["counts"] or one["operators_added"] or one["operators_removed"]
+    told = {
+        "interface": not one["interface"],
+        "IR version": "IR" not in versions,
+        "opsets": "opset" not in versions,
+        "operators": not operators,
+        "functions": not (one["functions_added"] or one["functions_removed"]),
+        "number of initializers": "initializers" not in sizes,
+        "bytes of weights": "bytes of weights" not in sizes,
+    }
+    return [what for what, same in told.items() if same]
 
 
 def _headed(one: Mapping[str, Any], sides: tuple[str, str]) -> Iterator[tuple[str, str, str]]:
@@ -175,10 +241,12 @@ def _headed(one: Mapping[str, Any], sides: tuple[str, str]) -> Iterator[tuple[st
 def _model(one: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
     for choice in one["selections_new"]:
         by = f"input {choice['input']}" if choice["driven"] == "input" else _DRIVEN[choice["driven"]]
-        where = ", ".join(place for place, _ in choice["places"][:4])
+        more = len(choice["places"]) - _PLACES
+        where = ", ".join(place for place, _ in choice["places"][:_PLACES])
+        where += f" and {more} more" if more > 0 else ""
         way = " → ".join(choice["path"])
         yield f"new selection {choice['op_type']} ({choice['count']})", by, f"{where}: {way}"
-    for what, before, after in rows_of(one):
+    for what, before, after in rows_of(one, room=_ROOM):
         yield what, ", ".join(before), ", ".join(after)
     for what in one["not_compared"]:
         yield f"not compared: {what}", "", ""

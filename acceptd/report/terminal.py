@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from rich.console import Console
@@ -143,7 +143,12 @@ def _kind(found: Sequence[Mapping[str, Any]], places: Sequence[Mapping[str, Any]
 
 def _print_difference(console: Console, report: Mapping[str, Any], unicode: bool) -> None:
     """Print what differs from the current release and from independent exports as a table of three columns."""
-    for what, before, after in (*terminal_lines(report), *regression_lines(report)):
+    print_rows(console, (*terminal_lines(report), *regression_lines(report)), unicode)
+
+
+def print_rows(console: Console, rows: Iterable[tuple[str, str, str]], unicode: bool) -> None:
+    """Print (what, before, after), not yet escaped, as a table; with both empty ``what`` is a heading."""
+    for what, before, after in rows:
         if not before and not after:
             console.print()
             console.print(Padding(_text(what, unicode, "bold"), (0, 0, 0, 2), expand=False), highlight=False)

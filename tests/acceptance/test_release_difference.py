@@ -80,6 +80,14 @@ def test_a_trigger_in_the_second_version_is_named_beside_the_first(running: Worl
     assert "new selection Where (1)" in shown
     assert "graph/node[4] Where" in shown
 
+    # So does the difference of the two releases, by the same facts; both have one policy.
+    said = json.loads(running.acceptd("release", "diff", MODEL_ID, "1", "2", "--json").stdout)
+    assert said["inspected"]["status"] == "found"
+    (between,) = said["inspected"]["models"]
+    assert {key: between[key] for key in model} == model
+    assert {"policy", "policy_digest"} <= set(said["same_verdict"])
+    assert {"preprocessing", "labels", "profiles"} <= set(said["same"])
+
     # The first one's facts are bound by the digest that its signed verdict names.
     entry = next(one for one in running.entries("verdict") if one["submission"] == second["submission"])
     statement = json.loads(base64.b64decode(entry["body"]["statement"]["payload"]))
