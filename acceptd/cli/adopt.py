@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 OUT: Final = "adopted"
 PAGE: Final = "adopt.html"
 _NEEDS_SHOWN: Final = 3
+_NAME: Final = 20
+"""Columns that a bundle's name has in the table at least, before it is folded."""
 
 
 def adopt(
@@ -165,12 +167,15 @@ def print_rows(out: Console, rows: Sequence[Row], policy: str, *, observe: bool)
     if there:
         table = Table(box=None, pad_edge=False)
         for column in ("bundle", "goldens", "would be" if observe else "check", "for", "to do"):
-            table.add_column(column, no_wrap=column != "bundle", overflow="fold")
+            table.add_column(column, no_wrap=column not in {"bundle", "for"}, overflow="fold")
+        table.columns[0].min_width = _NAME
         for row in there:
             first = row.decisive[0][0] if row.decisive else ""
-            state = "" if row.state == "made" else f" ({row.state}{', edited' if row.edited else ''})"
-            cells = (f"{row.name}{state}", row.proves, row.verdict, first, str(len(row.needs)))
-            table.add_row(*(Text(line(cell, 200)) for cell in cells))
+            name = Text(line(row.name, 200))
+            if row.state != "made":
+                name.append(f"\n({row.state}{', edited' if row.edited else ''})", style="dim")
+            cells = (row.proves, row.verdict, first, str(len(row.needs)))
+            table.add_row(name, *(Text(line(cell, 200)) for cell in cells))
         out.print(table)
     for row in rows:
         if row.state in {"failed", "skipped"}:

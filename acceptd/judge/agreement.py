@@ -109,7 +109,7 @@ def _range(row: OutputStats) -> Iterator[Breach]:
     found = row.distribution
     if found is not None and found.outside:
         place = found.outside_worst or Place()
-        text = f"{found.outside} values outside [0, 1]; {worst(place)}"
+        text = f"{found.outside} value{'' if found.outside == 1 else 's'} outside [0, 1]; {worst(place)}"
         yield Breach("range", found.outside, 0, place, text)
 
 

@@ -155,7 +155,7 @@ def comparisons(
             message = row.note or f"{row.exceeding} of {row.n} elements differ between two runs on one input"
             yield make("behaviour/nondeterministic", "compare", where, message, shows)
         elif row.against == "probe" and row.comparable and row.range_violations:
-            message = f"{row.range_violations} values outside [0, 1] or rows whose sum is not 1"
+            message = f"values outside [0, 1] or rows whose sum is not 1: {row.range_violations}"
             yield make("behaviour/probe-not-probabilities", "compare", where, message, {"n": row.n})
         elif row.against == "unoptimised":
             golden = not row.set.startswith(PROBE)  # a class that changes on noise says little

@@ -163,7 +163,7 @@ def _golden(row: OutputStats, held: Resolved, where: str, drift: float) -> Itera
     for breach in breaches(row, held):
         found.setdefault(_CODES[breach.figure], []).append(breach)
     if row.range_violations and row.distribution is None:  # evidence from before there was a distribution
-        message = f"{row.range_violations} values outside [0, 1] or rows whose sum is not 1"
+        message = f"values outside [0, 1] or rows whose sum is not 1: {row.range_violations}"
         yield make("parity/not-probabilities", "compare", where, message, _shows(row))
     ranked = 0 < row.top1_total < row.n  # a row of one element has its class by its sign alone
     calm = ranked and not row.top1_mismatches and isinstance(row.max_abs, int | float)

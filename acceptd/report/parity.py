@@ -196,6 +196,10 @@ def _number(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, (int, float)) else line(value, 40)
 
 
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def terminal_rows(report: Mapping[str, Any], *, every: bool) -> list[tuple[str, str]]:
     """Return (name, text) for a terminal: a line for each golden set's output with ``every``, else what fails.
 
@@ -206,7 +210,8 @@ def terminal_rows(report: Mapping[str, Any], *, every: bool) -> list[tuple[str, 
         return []
     bad = sum(map(_bad, rows))
     sets = len({(row["model"], row["set"]) for row in rows})
-    head = f"{len(rows)} outputs of {sets} golden sets compared, {bad or 'none'} beyond its tolerance"
+    outputs, golden = _counted(len(rows), "output"), _counted(sets, "golden set")
+    head = f"{outputs} of {golden} compared, {bad or 'none'} beyond its tolerance"
     found = [("parity", head)]
     for row in rows[:_LINES] if every else ():
         under = f" under {row['profile']}" if row.get("profile") else ""

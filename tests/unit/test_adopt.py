@@ -229,6 +229,11 @@ def test_the_table_fits_80_columns_whatever_the_names() -> None:
     out = io.StringIO()
     print_rows(Console(file=out, width=80, markup=False, highlight=False), many, "p", observe=True)
     assert max(map(len, out.getvalue().splitlines())) <= 80
+    assert "n" * 20 in out.getvalue()
+    again = io.StringIO()
+    known = [one.model_copy(update={"state": "unchanged"}) for one in many]
+    print_rows(Console(file=again, width=80, markup=False, highlight=False), known, "p", observe=True)
+    assert [text for text in again.getvalue().splitlines() if text.startswith("(unchanged)")]
 
 
 # -- goldens, and one that breaks --------------------------------------------------------------------------------

@@ -47,6 +47,7 @@ def test_each_golden_set_has_a_line_and_what_fails_stands_first() -> None:
     told = terminal_rows({"parity": made}, every=True)
     assert told[0] == ("parity", "3 outputs of 3 golden sets compared, 2 beyond its tolerance")
     assert "worst at [0, 2]: expected 0.5, got 0.75" in told[1][1]
+    assert terminal_rows({"parity": made[2:]}, every=True)[0][1].startswith("1 output of 1 golden set compared")
     assert "least cosine 0.5 (beyond its limit)" in told[2][1]
     assert told[3][1].endswith("exact")
 
