@@ -23,7 +23,9 @@ class Stages:
         self._team, self._running = team, running
         self._console = progress_console()
         self._what = f"{line(team, 64)}/{line(drop, 120)}"
-        self._last = self._first = f"{self._what}: dropped" + ("" if running else "; no daemon is running")
+        self._last = self._first = f"{self._what}: dropped" + (
+            "" if running else "; no daemon is running, it waits until one does"
+        )
         self._began = time.monotonic()
         self._status: Status | None = None
         if self._console.is_terminal:

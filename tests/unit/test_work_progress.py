@@ -160,6 +160,6 @@ def test_without_a_terminal_each_stage_is_one_plain_line(
             shown.show(one)
     lines = capsys.readouterr().err.splitlines()
     assert [one.partition(": ")[2] for one in lines] == [
-        "dropped; no daemon is running", "run …", "waiting, number 1 of 2 of team a"
+        "dropped; no daemon is running, it waits until one does", "run …", "waiting, number 1 of 2 of team a"
     ]  # fmt: skip
     assert "\x1b" not in "".join(lines)
