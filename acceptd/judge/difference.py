@@ -12,10 +12,11 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, Literal
 
 from acceptd.evidence import Facts, SelectionShape, Snapshot, Structure, ValueInfo
-from acceptd.judge.words import safe
+from acceptd.judge.words import printable, safe
 
 MAX_NAMES: Final = 24
 MAX_SELECTIONS: Final = 64
+_KEY: Final = 2000
 
 
 Weights = Literal["", "equal", "differ", "unknown"]
@@ -96,6 +97,8 @@ class Difference:
     def document(self) -> dict[str, Any]:
         """Return the difference as JSON data, every text printable."""
         document: dict[str, Any] = safe(asdict(self))
+        for key in ("counts", "domain_uses"):  # keys that are cut would fall together where their beginnings do
+            document[key] = {printable(name, _KEY): [*pair] for name, pair in getattr(self, key).items()}
         return document
 
 

@@ -19,11 +19,15 @@ from acceptd.cli.release import app
 from acceptd.cli.release_diff import MOST, SHOWN, print_difference
 from acceptd.config import Paths
 from acceptd.errors import ReleaseError, UsageError
+from acceptd.judge.difference import compare
+from acceptd.judge.successor import snapshot
 from acceptd.model_facts import OpUse
 from acceptd.release.difference import Known, Side, difference
+from acceptd.release.model import Decided
 from acceptd.release.trust import File
+from acceptd.report.difference import rows_of
 from tests.canary_world import manifest
-from tests.judge_world import facts, inspect, manifest_document, record, structure, value
+from tests.judge_world import a_manifest, facts, inspect, manifest_document, record, structure, value
 from tests.release_world import MODEL, Accepted, World, memory_directory
 
 pytestmark = pytest.mark.unit
@@ -280,19 +284,75 @@ def test_a_narrow_screen_shows_the_record_and_escapes_what_was_submitted(state: 
     assert "and 75 more" in same
 
 
+def test_uses_of_operators_with_one_long_beginning_are_told_apart_and_the_rest_is_counted() -> None:
+    names = [f"{'O' * 100}{at:02}" for at in range(30)]
+    sides = []
+    for count in (1, 2):
+        told = facts(operators=[relu(count, name=name) for name in names])
+        sides.append(snapshot(a_manifest().models[0], inspect(facts=told), {}))
+    assert sides[0]
+    assert sides[1]
+    document = compare(sides[0], sides[1]).document()
+    assert len(document["counts"]) == 30
+    rows = [what for what, _, after in rows_of(document) if after == ["2"] or "not listed" in after[0]]
+    assert len(rows) == 25
+    assert list(rows_of(document))[-1] == (
+        "uses of further operators",
+        [],
+        ["6 more differ, which are not listed"],
+    )
+
+
+def without_facts(state: Path, tmp_path: Path, *statements: str) -> dict[str, Any]:
+    """Compare production 1 and 2 in a copy of the state in which somebody reached into the database."""
+    kept = tmp_path / "state"
+    shutil.copytree(state, kept, symlinks=True)
+    with contextlib.closing(sqlite3.connect(kept / "ledger.sqlite3")) as database, database:
+        for statement in statements:
+            database.execute(statement)
+    return said(kept, "production/1", "production/2")
+
+
 def test_facts_that_are_no_longer_kept_are_one_line(state: Path, tmp_path: Path) -> None:
     (note,) = said(state)["notes"]
     assert note.startswith("not compared (operators, weights): production, release 4 of")
     assert note.endswith("its evidence is no longer kept")
-
-    kept = tmp_path / "state"
-    shutil.copytree(state, kept, symlinks=True)
-    with contextlib.closing(sqlite3.connect(kept / "ledger.sqlite3")) as database, database:
-        database.execute("DELETE FROM evidence")
-    found = said(kept, "production/1", "production/2")
-    assert len(found["notes"]) == 2
+    found = without_facts(state, tmp_path, "DELETE FROM evidence")
+    assert [note.rpartition(": ")[2] for note in found["notes"]] == ["its evidence is no longer kept"] * 2
     assert found["inspected"]["status"] == "unknown"
     assert "policy_digest" in {one["key"] for one in found["changes"]}  # by the verdict, which stays
+
+
+def test_facts_that_somebody_changed_are_not_compared(state: Path, tmp_path: Path) -> None:
+    change = "UPDATE evidence SET data = CAST(replace(CAST(data AS TEXT), 'Relu', 'Gelu') AS BLOB)"
+    found = without_facts(state, tmp_path, "DROP TRIGGER evidence_no_update", change)
+    assert len(found["notes"]) == 2
+    assert all("is not what its digest says" in note for note in found["notes"])
+    assert (found["inspected"]["status"], found["inspected"]["models"]) == ("unknown", [])
+
+
+def test_a_verdict_that_somebody_changed_tells_nothing_of_policy_and_contract(state: Path, tmp_path: Path) -> None:
+    leaf = """CAST(replace(CAST(leaf AS TEXT), '"sig":"', '"sig":"AAAA') AS BLOB)"""
+    forged = f"UPDATE entries SET leaf = {leaf} WHERE type = 'verdict'"
+    found = without_facts(state, tmp_path, "DROP TRIGGER entries_no_update", forged)
+    assert all(note.startswith("not compared (operators, weights, policy, contract)") for note in found["notes"])
+    assert len(found["notes"]) == 2
+    assert not [one for one in found["changes"] if one["part"] == "verdict"]
+
+
+def test_a_bundle_that_people_accepted_is_compared_by_its_facts_too(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    for version, verdict in (("1.0.0", "held"), ("2.0.0", "accepted")):
+        found = judged(world, version, {"ir_version": int(version[0]) + 7}, verdict=verdict)
+        world.promote(found, decide=lambda _: Decided("", (1,)))
+    world.close()
+    for missing in Paths(world.state).missing():
+        missing.mkdir()
+    told = said(world.state)
+    assert told["inspected"]["models"][0]["versions"] == [{"what": "IR version", "before": "8", "after": "9"}]
+    assert ("verdict", "held", "accepted") in [
+        (one["key"], one["first"], one["second"]) for one in told["changes"]
+    ]
 
 
 def test_one_bundle_in_two_channels_is_said_to_be_one(state: Path) -> None:
