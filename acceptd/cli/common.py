@@ -108,7 +108,9 @@ def worst(codes: list[int]) -> int:
 
 def one_line(text: str) -> str:
     """Return ``text`` as one line without control characters, for standard error."""
-    return "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in text.replace("\n", " "))
+    from acceptd.intake.paths import shown  # where something went wrong, not at every start
+
+    return shown(text.replace("\n", " "), 1 << 20)
 
 
 def fail(message: str, remedy: str = "", *, code: int = EXIT_USAGE) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterator
 from typing import Final
 
 from acceptd.errors import SealError
@@ -20,18 +21,36 @@ _RESERVED: Final = re.compile(
     r"(con|prn|aux|nul|conin\$|conout\$|com[0-9¹²³]|lpt[0-9¹²³])(\..*)?", re.IGNORECASE | re.DOTALL
 )
 _INVISIBLE: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+_BLANK: Final = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
+"""What is printable and has no shape: Default_Ignorable_Code_Point (UAX #44), and the empty braille cell."""
+_MARKS: Final = frozenset({"Mn", "Me"})
+_MARKS_MAX: Final = 4
 _DEPTH_MAX: Final = 64  # each level keeps two descriptors open while it is sealed
 _NAME_MAX: Final = 255  # bytes of one component: NAME_MAX of every common Linux file system
 
 
 def shown(text: str | bytes, limit: int = 400) -> str:
-    r"""Return hostile text in a printable form: what is invalid or invisible becomes ``\xNN``, ``\uNNNN``."""
-    if type(text) is str and len(text) <= limit and text.isprintable():
+    r"""Return hostile text in a printable form: what is invalid or invisible becomes ``\xNN``, ``\uNNNN``.
+
+    So do letters without a shape of their own, and marks beyond those that a script stacks: each further one
+    stands higher, and a few hundred of them paint over the lines above, a verdict among them.
+    """
+    if type(text) is str and len(text) <= limit and text.isascii() and text.isprintable():
         return text  # the same as below, without a look at each character
     raw = text if isinstance(text, bytes) else _encoded(text[: limit + 1])
     decoded = raw[: 4 * limit].decode("utf-8", "backslashreplace")
-    result = "".join(char if char.isprintable() else _escape(char) for char in decoded[: limit + 1])
+    result = "".join(_seen(decoded[: limit + 1]))
     return result if len(result) <= limit else f"{result[:limit]}…"
+
+
+def _seen(text: str) -> Iterator[str]:
+    """Yield each character, or its escape where it would not be seen for what it is."""
+    marks = 0
+    for char in text:
+        marks = marks + 1 if char >= "\u0300" and unicodedata.category(char) in _MARKS else 0
+        yield char if char.isprintable() and marks <= _MARKS_MAX and not _BLANK.fullmatch(char) else _escape(char)
 
 
 def _encoded(text: str) -> bytes:
