@@ -138,8 +138,13 @@ def existing(path: Path, what: str) -> Path:
 def write_new(path: Path, data: bytes) -> None:
     """Write a file that must not exist: it may be the key just named, or what another person signed."""
     try:
-        with path.open("xb") as file:
-            file.write(data)
+        with path.open("xb", buffering=0) as file:
+            try:
+                while data:
+                    data = data[file.write(data) :]
+            except OSError:
+                path.unlink(missing_ok=True)  # a part of a signed file is none
+                raise
     except FileExistsError as error:
         raise UsageError(f"{path} exists", remedy="name another file") from error
     except OSError as error:

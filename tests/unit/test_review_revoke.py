@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import resource
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from acceptd.cli.common import write_new
 from acceptd.config import Paths
 from acceptd.errors import LoaderError, MalformedError, SignatureError, UsageError
 from acceptd.policy.policy import ApprovalsTable, Policy
@@ -226,3 +228,17 @@ def test_what_is_signed_takes_the_place_of_nothing(world: World, tmp_path: Path,
     assert done.returncode == 2
     assert "exists" in done.stderr
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_a_file_that_could_not_be_written_whole_is_not_left(tmp_path: Path) -> None:
+    """A part of a signed file, in the way of the whole one."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))
+    try:
+        with pytest.raises(UsageError, match="File too large"):
+            write_new(tmp_path / "signed", b"a" * 8192)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert list(tmp_path.iterdir()) == []
+    write_new(tmp_path / "signed", b"a" * 8192)
+    assert (tmp_path / "signed").read_bytes() == b"a" * 8192
