@@ -109,6 +109,8 @@ class _Run:
             if row is None or row.digest in self.revoked():
                 for home in sorted(mine):
                     self.withdraw(home, "its release is revoked" if row else "nothing is current")
+                if link := self.place.astray(begin):
+                    raise ExportError(f"{link} is a link: what it leads to is not withdrawn", remedy="remove it")
                 return mine
             units = self.publish(row)
             if units is None and tries > 1:

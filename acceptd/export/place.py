@@ -46,6 +46,17 @@ class Place:
             for channel in _named(self.root / team / model)
         ]
 
+    def astray(self, begin: str) -> Path | None:
+        """Return a link on the way to homes that begin so, or in place of one: nothing is done where it leads."""
+        path, (*folders, last) = self.root, begin.split("/")
+        for part in folders:
+            path /= part
+            if path.is_symlink():
+                return path
+        if self.kind == "plain":
+            return path / last if (path / last).is_symlink() else None
+        return next((one for one in sorted(path.glob(f"{last}*")) if one.is_symlink()), None)
+
     def versions(self, home: str) -> list[str]:
         """Return the numbers in a home, rising."""
         names = [name for name in _folders(self.root / home) if set(name) <= _DIGITS and len(name) <= 6]

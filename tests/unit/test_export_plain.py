@@ -355,3 +355,18 @@ def test_a_directory_of_our_own_that_cannot_be_read_is_told(
     closed(exported.root / "mosaic", monkeypatch, owner=os.geteuid())
     with pytest.raises(PermissionError):
         exported.follow()
+
+
+@pytest.mark.parametrize("place", ["mosaic", MODEL, HOME])
+def test_what_an_operator_moved_to_another_disk_behind_a_link_is_not_withdrawn_in_silence(
+    world: World, exported: Exported, tmp_path: Path, place: str
+) -> None:
+    release = world.released()
+    exported.follow()
+    shutil.move(exported.root / place, tmp_path / "disk")
+    (exported.root / place).symlink_to(tmp_path / "disk")
+    world.revoke(release.bundle_digest)
+    [problem] = exported.follow().problems
+    assert f"{exported.root / place} is a link: what it leads to is not withdrawn" in problem
+    (exported.root / place).unlink()
+    assert exported.follow().problems == []

@@ -261,3 +261,16 @@ def test_a_fresh_volume_with_lost_and_found_is_no_reason_to_export_nothing(
     assert exported.follow().problems == []
     assert (exported.root / HOME / "config.pbtxt").is_file()
     world.close()
+
+
+def test_a_home_behind_a_link_is_not_withdrawn_in_silence(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    exported = Exported(world, tmp_path / "repo", "triton")
+    release = world.released(manifest=copy.deepcopy(SERVABLE))
+    exported.follow()
+    (exported.root / HOME).rename(tmp_path / "disk")
+    (exported.root / HOME).symlink_to(tmp_path / "disk")
+    world.revoke(release.bundle_digest)
+    [problem] = exported.follow().problems
+    assert f"{exported.root / HOME} is a link" in problem
+    world.close()
