@@ -78,12 +78,17 @@ def follow(origin: Origin, target: Target, *, whole: bool = False) -> Followed:
                 f"{target.directory}: {error.strerror}: its revocation list may be an older one"
             )
         seen: set[str] = set()
-        for model_id, channel in sorted(read_book(origin.ledger).channels):
+        pairs = sorted(read_book(origin.ledger).channels)
+        for model_id, channel in pairs:
             if target.selects(model_id, channel):
                 run = _Run(origin, target, place, whole, result)
                 seen |= run.bring(model_id, channel)
+        begun = [plan.homes(target.kind, *pair) for pair in pairs]
         for home in place.homes():
-            if home not in seen:
+            # Somebody's own models or files may have names as ours have: those are his.
+            named = home in begun if target.kind == "plain" else home.startswith(tuple(begun))
+            ours = named or place.proofs_in(home)
+            if home not in seen and ours:
                 _Run(origin, target, place, whole, result).purge(home)
     return result
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from acceptd.errors import ExportError
-from acceptd.export.document import CONFIG_FILE, CURRENT, LOCK, STAGING
+from acceptd.export.document import CONFIG_FILE, CURRENT, LOCK, PROOFS, STAGING
 from acceptd.export.settings import Kind
 from acceptd.intake.files import fsync_dir, remove_temporaries, remove_tree, temporary_name, write_exclusive
 from acceptd.release.trust import NAME
@@ -61,6 +61,10 @@ class Place:
         """Return the numbers in a home, rising."""
         names = [name for name in _folders(self.root / home) if set(name) <= _DIGITS and len(name) <= 6]
         return sorted(names, key=int)
+
+    def proofs_in(self, home: str) -> bool:
+        """Say whether a number in a home has a place for our proofs, whatever they say."""
+        return any((self.root / home / version / PROOFS).is_dir() for version in self.versions(home))
 
     def make(self, home: str) -> Path:
         """Make a home's directories, each durable; raise ExportError where a link stands in the way."""

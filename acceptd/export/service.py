@@ -48,6 +48,8 @@ class Following:
     threads: list[threading.Thread] = field(default_factory=list)
     _tally: tally.Tally = field(init=False)
     _ready: list[Hook] = field(default_factory=list)
+    _told: dict[str, int] = field(default_factory=dict)
+    """The first entry that each hook was not told of by this process."""
 
     def __enter__(self) -> Following:
         """Begin; raise ConfigError for a hook that cannot be meant."""
@@ -73,11 +75,13 @@ class Following:
             thread.join(_PATIENCE)
 
     def _guarded(self, work: Callable[[], None]) -> None:
-        try:
-            work()
-        except Exception:
-            if not self._stop.is_set():
-                log.exception("exports and hooks have ended")
+        while not self._stop.is_set():
+            try:
+                work()
+            except Exception:  # whatever it is: what is revoked later has to be withdrawn all the same
+                if not self._stop.is_set():
+                    log.exception("exports or hooks failed and begin anew")
+                    self._stop.wait(RETRY_SECONDS)
 
     @property
     def _origin(self) -> Origin:
@@ -139,9 +143,13 @@ class Following:
         """Tell one hook of every entry since the last one that it was told of."""
         name, origin, before = hook.table.name, self._origin, self._followed
         at = tally.cursor(self.state, name, self.ledger.origin, max(before, self.ledger.tree().size))
+        at = max(
+            at, self._told.get(name, 0)
+        )  # where the disk does not take it, told once a start and not each second
         for entry in events.entries(origin, at - 1, before) if at < before else ():
             if not self._event(hook, origin, entry.seq):
                 return
+            self._told[name] = entry.seq + 1
             tally.advance(self.state, name, self.ledger.origin, entry.seq + 1)
         if at < before:
             tally.advance(self.state, name, self.ledger.origin, before)

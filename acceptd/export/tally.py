@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import threading
 from collections.abc import Iterator, Mapping
@@ -10,6 +9,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+import structlog
+
+from acceptd.errors import StateError
 from acceptd.intake.files import replace_file
 from acceptd.release.layout import make_directories
 from acceptd.report.escape import line
@@ -17,6 +19,7 @@ from acceptd.report.escape import line
 FOLDER: Final = "follow"
 STATUS: Final = "status.json"
 _MOST: Final = 1 << 20
+log = structlog.get_logger("acceptd.export")
 
 
 @dataclass(slots=True)
@@ -49,9 +52,7 @@ class Tally:
         found = read(state)
         tally = cls(state)
         for name in ("exports", "hooks"):
-            for key, row in found.get(name, {}).items():
-                with contextlib.suppress(TypeError):
-                    getattr(tally, name)[key] = Count(**row)
+            getattr(tally, name).update({key: Count(**row) for key, row in found.get(name, {}).items()})
         return tally
 
     def note(self, kind: str, name: str, what: str, at: str, problem: str) -> None:
@@ -64,7 +65,10 @@ class Tally:
                 count.problem = problem[:400]
             else:
                 count.done += 1
-            self._write()
+            try:
+                self._write()
+            except (OSError, StateError) as error:  # who counts must not keep the next export from its work
+                log.warning("exports and hooks are not counted on disk", reason=str(error))
 
     def keep(self, exports: set[str], hooks: set[str]) -> None:
         """Forget what is not configured any more."""
@@ -81,9 +85,18 @@ class Tally:
         replace_file(folder, STATUS, json.dumps(body, sort_keys=True).encode() + b"\n", 0o644)
 
 
-def read(state: Path) -> dict[str, Any]:
-    """Return the counts as they were last written, for people; empty where nothing was."""
-    return _object(state / FOLDER / STATUS)
+def read(state: Path) -> dict[str, dict[str, dict[str, Any]]]:
+    """Return the counts as they were last written, for people; without what is damaged."""
+    found = _object(state / FOLDER / STATUS)
+    kinds = {kind: rows for kind in ("exports", "hooks") if isinstance(rows := found.get(kind), dict)}
+    return {kind: {name: row for name, row in rows.items() if _counts(row)} for kind, rows in kinds.items()}
+
+
+def _counts(row: object) -> bool:
+    like = asdict(Count())
+    return isinstance(row, dict) and {key: type(value) for key, value in row.items()} == {
+        key: type(value) for key, value in like.items()
+    }
 
 
 def lines(found: Mapping[str, Any]) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import time
@@ -241,3 +242,49 @@ def test_an_export_that_cannot_be_made_is_counted_and_tried_again(
         (tmp_path / "out").mkdir()
         until(lambda: (tmp_path / "out" / MODEL / "production/current").is_symlink())
         until(lambda: not tally.read(world.state)["exports"]["copy"]["failing"])
+
+
+def test_counts_that_the_disk_does_not_take_keep_no_export_back_and_tell_no_hook_twice(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "LOOK_SECONDS", 0.02)
+    hook, events = listening(tmp_path)
+    places = [tmp_path / "first", tmp_path / "second"]
+    for place in places:
+        place.mkdir()
+    exports = tuple(ExportTable(name=one.name, kind="plain", directory=str(one)) for one in places)
+    with structlog.testing.capture_logs(), following(world, hook, exports=exports):
+        monkeypatch.setattr(tally, "replace_file", full)
+        for number in (1, 2):
+            world.released(str(number))
+            until(lambda number=number: len(heard(events)) >= number)
+        for place in places:
+            until(lambda place=place: (place / MODEL / "production/000002").is_dir())
+    assert [one["number"] for one in heard(events)] == [1, 2]
+
+
+def full(*_: object) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_an_error_that_nobody_foresaw_does_not_end_the_exports_for_good(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "RETRY_SECONDS", 0.02)
+    export = ExportTable(name="copy", kind="plain", directory=str(tmp_path / "out"))
+    (tmp_path / "out").mkdir()
+    with structlog.testing.capture_logs() as logs, following(world, exports=(export,)):
+        with monkeypatch.context() as patch:
+            patch.setattr(service, "follow", lambda *_, **__: {}["nobody foresaw it"])
+            world.released("1")
+            until(lambda: any("begin anew" in one["event"] for one in logs))
+        until(lambda: (tmp_path / "out" / MODEL / "production/current").is_symlink())
+
+
+@pytest.mark.parametrize("rows", [[], {"copy": []}, {"copy": {"done": "x"}}, {"copy": {"more": 1}}])
+def test_a_status_file_of_another_form_counts_from_nothing(world: World, rows: object) -> None:
+    folder = world.state / tally.FOLDER
+    folder.mkdir()
+    (folder / tally.STATUS).write_text(json.dumps({"exports": rows, "hooks": 7}))
+    assert not tally.Tally.load(world.state).exports
+    assert not list(tally.lines(tally.read(world.state)))

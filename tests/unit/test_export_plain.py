@@ -370,3 +370,25 @@ def test_what_an_operator_moved_to_another_disk_behind_a_link_is_not_withdrawn_i
     assert f"{exported.root / place} is a link: what it leads to is not withdrawn" in problem
     (exported.root / place).unlink()
     assert exported.follow().problems == []
+
+
+def test_dated_directories_of_the_operator_are_no_homes_whose_numbers_are_damaged(
+    world: World, exported: Exported
+) -> None:
+    for folder in ("2026/11/30/12", "photos/summer/raw/000001"):
+        (exported.root / folder).mkdir(parents=True)
+        (exported.root / folder / "mine.bin").write_bytes(b"mine")
+    world.released()
+    exported.follow()
+    exported.follow(whole=True)
+    assert len(list(exported.root.rglob("mine.bin"))) == 2
+    assert any("2026" in line for line in exported.verify().problems)
+
+
+def test_a_home_with_our_proofs_that_the_ledger_does_not_know_goes(world: World, exported: Exported) -> None:
+    world.released()
+    exported.follow()
+    (exported.root / MODEL).rename(exported.root / "mosaic" / "another")
+    exported.follow()
+    assert sorted(path.name for path in (exported.root / "mosaic" / "another").iterdir()) == []
+    assert (exported.root / HOME / "current").is_symlink()

@@ -274,3 +274,16 @@ def test_a_home_behind_a_link_is_not_withdrawn_in_silence(tmp_path: Path) -> Non
     [problem] = exported.follow().problems
     assert f"{exported.root / HOME} is a link" in problem
     world.close()
+
+
+def test_a_model_that_the_operator_serves_from_the_same_repository_is_left_alone(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    exported = Exported(world, tmp_path / "repo", "triton")
+    own = exported.root / "repository" / "resnet.v1.onnx"
+    (own / "1").mkdir(parents=True)
+    (own / "1" / "model.onnx").write_bytes(b"mine")
+    (own / "config.pbtxt").write_text("version_policy { specific { versions: 1 } }")
+    world.released(manifest=copy.deepcopy(SERVABLE))
+    assert exported.follow().problems == []
+    assert (own / "1" / "model.onnx").read_bytes() == b"mine"
+    world.close()
