@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Iterator, MutableMapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.formparsers import MultiPartException
 from starlette.requests import Request
@@ -96,6 +97,8 @@ class Guard:
             raise _no(421, "this console has another name", "open the address that `acceptd web` printed")
         if request.method not in {"GET", "HEAD", "POST"}:
             raise _no(405, "this console takes GET and POST", "use its pages")
+        if _embedded(request.headers):
+            raise _no(403, "another site asked for a part of its own page", "open the console by itself")
         target = len(request.scope["raw_path"] or b"") + len(request.scope["query_string"])
         if target > MAX_TARGET:
             raise _no(414, f"an address of {target} bytes; {MAX_TARGET} are possible", "ask for less at once")
@@ -132,6 +135,15 @@ class Guard:
                 name, _, value = part.strip().partition("=")
                 if name == self.place.cookie:
                     yield value
+
+
+def _embedded(headers: Headers) -> bool:
+    """Say whether another site's page loads this into itself, or measures how long it takes (Fetch Metadata, W3C).
+
+    On 127.0.0.1 another port's page is of the same site, and brings the session's cookie. A link is fine.
+    """
+    followed = (headers.get("sec-fetch-mode"), headers.get("sec-fetch-dest")) == ("navigate", "document")
+    return headers.get("sec-fetch-site") in {"same-site", "cross-site"} and not followed
 
 
 async def _body(request: Request) -> bytes:

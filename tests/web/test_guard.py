@@ -182,6 +182,33 @@ def test_a_form_of_another_site_changes_nothing_even_with_cookie_and_word(
     assert inside.get("/").status_code == 200
 
 
+@pytest.mark.parametrize("site", ["same-site", "cross-site"])
+@pytest.mark.parametrize(
+    ("mode", "dest"),
+    [
+        ("no-cors", "image"),
+        ("no-cors", "empty"),
+        ("cors", "empty"),
+        ("navigate", "iframe"),
+        ("navigate", "object"),
+    ],
+)
+def test_another_site_loads_no_page_into_its_own_and_times_none(
+    inside: Visit, site: str, mode: str, dest: str
+) -> None:
+    headers = {"sec-fetch-site": site, "sec-fetch-mode": mode, "sec-fetch-dest": dest}
+    for address in ("/replay?policy=strict", "/static/console.css", "/enter"):
+        assert inside.client.get(address, headers=headers).status_code == 403
+
+
+def test_a_link_from_elsewhere_is_followed(inside: Visit) -> None:
+    headers = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}
+    assert inside.client.get("/", headers=headers).status_code == 200
+    assert (
+        inside.client.get("/", headers={"sec-fetch-site": "none", "sec-fetch-mode": "navigate"}).status_code == 200
+    )
+
+
 def test_a_browser_without_fetch_metadata_is_known_by_its_origin(inside: Visit) -> None:
     headers = {"origin": "http://console.test:8460"}
     assert inside.client.post("/leave", data={"word": inside.word}, headers=headers).status_code == 200
