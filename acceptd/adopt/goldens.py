@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from acceptd.bundling.oracles import OUT_OF_TIME
+from acceptd.bundling.oracles import OUT_OF_TIME, SpentError
 from acceptd.bundling.origins import REFERENCE, RUNTIME
 from acceptd.bundling.propose import Proposal, Wishes, propose
 from acceptd.bundling.readback import MANIFEST_FILE
@@ -46,6 +46,8 @@ class Trial:
     last: bool = False
     evaluated: bool = False
     """Whether expected values are those of onnx's own evaluator."""
+    spent: bool = False
+    """Whether the runtime was ended by a limit: greater sizes take no less."""
 
 
 def trials(bench: Bench, bundle: Path, made: Made, wishes: Wishes) -> Iterator[Trial]:
@@ -53,7 +55,7 @@ def trials(bench: Bench, bundle: Path, made: Made, wishes: Wishes) -> Iterator[T
 
     Where no golden sets lie beside the model, they are made: onnx's own evaluator computes them where it can,
     which shows parity; else onnxruntime itself, which shows regression alone. Further trials have fixed sizes of
-    what has no number, one pair after the other. The last one is the first again.
+    what has no number, one pair after the other, until a limit ends one. The last one is the first again.
     """
     found = made.looked.goldens
     if found.names:
@@ -66,8 +68,14 @@ def trials(bench: Bench, bundle: Path, made: Made, wishes: Wishes) -> Iterator[T
     for sizes in others:
         proposal = propose(made.looked, replace(wishes, sizes=sizes))
         if _elements(proposal) <= bench.rules.policy.probes.max_elements:
-            yield _tried(bench, bundle, made, proposal, fixed=" at fixed sizes")
-    if others:
+            trial = _tried(bench, bundle, made, proposal, fixed=" at fixed sizes")
+            yield trial
+            if trial.spent:
+                break
+    if first.spent:  # a model that never ends is not waited for again
+        _laid(bundle, made, made.proposal)
+        yield replace(first, last=True)
+    elif others:
         yield _tried(bench, bundle, made, made.proposal, last=True)
 
 
@@ -76,8 +84,7 @@ def regression(bench: Bench, bundle: Path, made: Made, trial: Trial, why: str) -
 
     Which of the two is right nobody knows here: a run beside the evaluator is a part of the check, and holds.
     """
-    _clear(bundle, made)
-    replace_text(bundle / MANIFEST_FILE, manifest_text(trial.proposal), force=True)
+    _laid(bundle, made, trial.proposal)
     try:
         make(bench, bundle, Wanted(random=SETS, seed=SEED, oracle=RUNTIME))
     except UsageError as error:
@@ -102,11 +109,19 @@ def _clear(bundle: Path, made: Made) -> None:
 def _tried(
     bench: Bench, bundle: Path, made: Made, proposal: Proposal, *, fixed: str = "", last: bool = False
 ) -> Trial:
+    _laid(bundle, made, proposal)
+    spent = False
+    try:
+        said, why = _computed(bench, bundle)
+    except SpentError as error:
+        said, why, spent = "", error.message, True
+    evaluated = "onnx's own evaluator" in said and not why
+    return Trial(proposal, said + fixed if said else f"none: {why}", bool(said), last, evaluated, spent)
+
+
+def _laid(bundle: Path, made: Made, proposal: Proposal) -> None:
     _clear(bundle, made)
     replace_text(bundle / MANIFEST_FILE, manifest_text(proposal), force=True)
-    said, why = _computed(bench, bundle)
-    evaluated = "onnx's own evaluator" in said and not why
-    return Trial(proposal, said + fixed if said else f"none: {why}", bool(said), last, evaluated)
 
 
 def _loose(proposal: Proposal) -> Iterator[str]:
@@ -126,7 +141,10 @@ def _elements(proposal: Proposal) -> int:
 
 
 def _computed(bench: Bench, bundle: Path) -> tuple[str, str]:
-    """Return what was made, and why the evaluator did not make all; or nothing, and why."""
+    """Return what was made, and why the evaluator did not make all; or nothing, and why.
+
+    Raises SpentError where a limit ended the runtime.
+    """
     wanted = Wanted(random=SETS, seed=SEED, oracle=REFERENCE, patience=SECONDS)
     try:
         make(bench, bundle, wanted)
@@ -136,6 +154,8 @@ def _computed(bench: Bench, bundle: Path) -> tuple[str, str]:
         return f"{SETS} of random inputs, computed by onnx's own evaluator", ""
     try:
         make(bench, bundle, Wanted(random=SETS, seed=f"{SEED} more", oracle=RUNTIME))
+    except SpentError:
+        raise
     except UsageError as error:
         return "", error.message
     by_runtime = f"{SETS} of random inputs, computed by onnxruntime itself"

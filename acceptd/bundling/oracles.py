@@ -26,6 +26,10 @@ OUT_OF_TIME: Final = "its seconds were over before this set"
 _OTHER: Final = "--oracle onnxruntime makes regression sets; --oracle FILE.npz takes expected values of your own"
 
 
+class SpentError(UsageError):
+    """The oracle's job was ended by a limit of the policy, or by nobody knows whom: other inputs take no less."""
+
+
 @dataclass(frozen=True, slots=True)
 class Task:
     """One model of a bundle whose expected values are wanted, and the inputs in their blob."""
@@ -124,6 +128,8 @@ def _values(record: JobRecord, sets: Sequence[VectorSet], oracle: str) -> list[l
                 why = f"{OUT_OF_TIME}; try fewer sets, or smaller ones"
             else:
                 why = ending_of(record)
-            raise UsageError(f"{what} cannot compute {line(one.name, 80)}: {why}", remedy=_OTHER)
+            spent = told is None and record.ending in {"limit", "lost"}
+            kind = SpentError if spent else UsageError
+            raise kind(f"{what} cannot compute {line(one.name, 80)}: {why}", remedy=_OTHER)
         found.append(list(told.outputs))
     return found

@@ -17,13 +17,14 @@ from acceptd.adopt.find import Found, find, names
 from acceptd.adopt.place import RECORD, Kept, Place, Record, alone, put_text
 from acceptd.adopt.rows import Row, needs, summary
 from acceptd.adopt.work import Adoption
-from acceptd.bundling import start
+from acceptd.bundling import oracles, start
 from acceptd.bundling.look import Goldens, Looked, Seen
-from acceptd.bundling.oracles import OUT_OF_TIME
+from acceptd.bundling.oracles import OUT_OF_TIME, SpentError
 from acceptd.bundling.propose import Wishes, propose
 from acceptd.bundling.render import manifest_text
 from acceptd.cli.adopt import exit_code, print_rows
 from acceptd.errors import UsageError
+from acceptd.evidence import JobRecord, VectorSet
 from acceptd.local import Bench
 from acceptd.policy.manifest import Manifest
 from acceptd.policy.policy import Policy
@@ -429,3 +430,33 @@ def test_weights_in_a_place_that_is_called_as_golden_sets_are_stay(
     assert len(trials) > 2
     assert (tmp_path / external).read_bytes() == external.encode()
     assert len(list(tmp_path.glob("goldens_*"))) == 2  # the weights, and what the last trial made
+
+
+@pytest.mark.parametrize(("ends", "tries"), [((), 2), (("first",), 3)])
+def test_a_model_that_never_ends_is_not_tried_at_every_size(
+    ends: tuple[str, ...], tries: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    made, wishes = begun(tmp_path, ["n", "len"])
+    asked: list[str] = []
+
+    def make(_bench: Any, _bundle: Path, wanted: Any) -> None:
+        if wanted.oracle == "onnxruntime":
+            asked.append(wanted.oracle)
+            if len(asked) > len(ends):
+                raise SpentError("the job ended by limit cpu")
+        raise UsageError("another size is wanted")
+
+    monkeypatch.setattr(goldens, "make", make)
+    trials = list(goldens.trials(BENCH, tmp_path, made, wishes))
+    assert len(asked) == tries
+    assert [one.spent for one in trials][-2:] == [True, True]
+    assert (trials[-1].last, trials[-1].made, trials[-1].proposal) == (True, False, made.proposal)
+    assert (tmp_path / "bundle.toml").read_text() == manifest_text(made.proposal)
+
+
+@pytest.mark.parametrize(("ending", "spent"), [("limit", True), ("lost", True), ("crash", False)])
+def test_a_limit_that_ended_the_oracle_is_told_from_what_another_size_may_mend(ending: Any, spent: bool) -> None:
+    record = JobRecord(kind="run", ending=ending, cause="cpu")
+    with pytest.raises(UsageError) as raised:
+        oracles._values(record, [VectorSet(name="random-0", model="main", inputs=[], expected=[])], "onnxruntime")
+    assert isinstance(raised.value, SpentError) is spent
