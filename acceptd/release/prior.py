@@ -35,7 +35,7 @@ def prior_release(ledger: Ledger, keyring: Keys, model_id: str, channel: str, di
     head = _head(book, row)
     if row.digest == digest:
         return Prior(status="same", reason="this bundle is the current release", **head)
-    return _facts(ledger, keyring, row, head, frozenset({"accepted"}))[0]
+    return _facts(ledger, keyring, row, head, frozenset({"accepted", "held"}))[0]  # held: people approved it
 
 
 def recorded(ledger: Ledger, keyring: Keys, row: Row) -> tuple[Prior, dict[str, Any]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -90,3 +91,10 @@ def test_two_people_approve_what_was_held_and_one_does_not_suffice(tmp_path: Pat
         assert "CVE-2026-0001" in made.acceptd("advisory", "list").stdout
         verified = made.acceptd("ledger", "verify")
         assert verified.returncode == 0, verified.stdout
+
+        # What people approved is what the next version is compared with, as after a verdict of the machine.
+        made.start()
+        other = made.verdict(made.drop(partial(write_bundle, version="1.5.0", bias=(0.3, 0.0, -0.3)), "second"))
+        made.stop()
+        assert other["difference"]["status"] == "found", other["difference"]
+        assert other["difference"]["release"]["number"] == 1
