@@ -117,6 +117,7 @@ def rollback(
     model = model_of(model)
     with office(state) as place:
         name = place.channel(channel, released=True)
+        left = read_book(place.ledger).rolled_back_from(model, name)
         made = promotion.rollback(
             place.paths.state,
             place.ledger,
@@ -129,7 +130,12 @@ def rollback(
             by=operator(),
             terms=place.terms,
         )
-    console().print(f"{model} {name} is now {made.number} ({made.bundle_digest[:12]})", markup=False)
+    out = console()
+    out.print(f"{model} {name} is now {made.number} ({made.bundle_digest[:12]})", markup=False)
+    if (
+        not digest and made.bundle_digest in left
+    ):  # the second rollback in a row comes back to where the first began
+        out.print("  somebody rolled back from that bundle before: name an older one with --to", markup=False)
 
 
 def _older(place: Office, model: str, channel: str, wanted: str) -> str | None:

@@ -54,13 +54,18 @@ def advance(
     failpoint(f"{point}.stored")
     with ledger.transaction() as change:
         allowed(change.now())
-        number = max(
-            change.next_release_number(order.model_id, order.channel),
-            # A ledger restored from a backup has forgotten numbers that directories still bear.
-            max(numbers_on_disk(state, order.model_id, order.channel), default=0) + 1,
-        )
+        free = change.next_release_number(order.model_id, order.channel)
+        # A ledger restored from a backup has forgotten numbers that directories still bear.
+        number = max(free, max(numbers_on_disk(state, order.model_id, order.channel), default=0) + 1)
         if number > trust.MAX_NUMBER:
-            raise ReleaseError(f"{order.model_id} {order.channel} has used up its {trust.MAX_NUMBER} numbers")
+            problem = f"{order.model_id} {order.channel} has used up its {trust.MAX_NUMBER} numbers"
+            if free <= trust.MAX_NUMBER:
+                stray = release_path(order.model_id, order.channel, number - 1)
+                raise ReleaseError(
+                    f"{problem} by {stray}, which the ledger does not know",
+                    remedy="restore a newer ledger; or remove it, where nothing was ever released as that",
+                )
+            raise ReleaseError(problem)
         body = {
             "model": order.model_id,
             "channel": order.channel,

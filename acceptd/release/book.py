@@ -97,12 +97,20 @@ class Book:
         For whoever chooses by himself, a revocation or a canary's evaluation. What was promoted again since counts
         as any other.
         """
-        earlier = [row for row in self.rows(model_id, channel) if row.activated_seq >= 0]
-        rows = sorted(earlier, key=lambda row: row.activated_seq)
-        last = {row.digest: at for at, row in enumerate(rows)}
-        left = {digest for digest, at in last.items() if at + 1 < len(rows) and rows[at + 1].kind == "rollback"}
+        rows = self._in_turn(model_id, channel)
+        left = self.rolled_back_from(model_id, channel)
         shunned = left | self.revoked.keys() | {row.digest for row in rows if row.state == "active"}
         return next((row for row in reversed(rows) if row.digest not in shunned), None)
+
+    def rolled_back_from(self, model_id: str, channel: str) -> set[str]:
+        """Return the digests that somebody rolled back from when they were current last."""
+        rows = self._in_turn(model_id, channel)
+        last = {row.digest: at for at, row in enumerate(rows)}
+        return {digest for digest, at in last.items() if at + 1 < len(rows) and rows[at + 1].kind == "rollback"}
+
+    def _in_turn(self, model_id: str, channel: str) -> list[Row]:
+        earlier = [row for row in self.rows(model_id, channel) if row.activated_seq >= 0]
+        return sorted(earlier, key=lambda row: row.activated_seq)
 
     def add(self, entry: Entry) -> None:
         """Take up one entry. Entries must come in order; other types pass."""

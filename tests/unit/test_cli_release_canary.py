@@ -129,6 +129,18 @@ def test_a_file_that_production_named_like_markup_is_counted_as_any_other(
     assert "10 counted" in capsys.readouterr().out
 
 
+def test_a_second_rollback_in_a_row_says_that_it_comes_back_to_what_the_first_one_left(
+    world: CanaryWorld, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bad = world.released("9.0.0").bundle_digest
+    told = []
+    for more in ((), (), ("--to", "1"), ("--to", bad)):
+        assert call(world, "rollback", MODEL, *more) == 0
+        told.append(capsys.readouterr().out)
+    assert ["name an older one with --to" in text for text in told] == [False, True, False, False]
+    assert bad[:12] in told[1]
+
+
 @pytest.mark.parametrize("words", [("mosaic",), ("../x", "--channel", "canary"), (MODEL, "--against", "current")])
 def test_names_that_are_none(world: CanaryWorld, words: tuple[str, ...]) -> None:
     with pytest.raises(UsageError):

@@ -162,6 +162,20 @@ def test_a_file_that_is_another_bundles_inventory_does_not_speak_for_it(world: W
         world.promote(replace(evil, verdict_seq=forged))
 
 
+@pytest.mark.parametrize("rolls_back", [False, True])
+def test_a_directory_with_the_highest_number_is_named_and_uses_nothing_up(world: World, rolls_back: bool) -> None:
+    world.released("1.0.0")
+    world.released("2.0.0")
+    size = world.ledger.tree().size
+    stray = world.channel_dir / "999999"
+    stray.mkdir()
+    with pytest.raises(ReleaseError, match=r"production/999999, which the ledger does not know"):
+        world.rollback() if rolls_back else world.promote(world.accepted("3.0.0"))
+    assert world.ledger.tree().size == size + (not rolls_back)  # the verdict alone
+    stray.rmdir()
+    assert world.rollback().number == 3
+
+
 def test_digest_that_is_not_in_the_store(world: World) -> None:
     accepted = world.accepted("1.0.0")
     for digest in ("0" * 64, "../../keys", "A" * 64, ""):
