@@ -58,6 +58,10 @@ def make_directories(state: Path, relative: str, mode: int = 0o755) -> Path:
         try:
             os.mkdir(path, mode)
         except FileExistsError:
+            if (
+                relative.startswith("releases/") and path.is_symlink()
+            ):  # loaders follow none, and nobody writes there
+                raise StateError(f"{path} is a link", remedy="put the directory itself there") from None
             continue
         except OSError as error:
             raise StateError(f"{path}: cannot be created: {error.strerror}") from error

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from acceptd.errors import ReleaseError, ReleaseNotFoundError
+from acceptd.errors import ReleaseError, ReleaseNotFoundError, StateError
 from acceptd.policy import names
 from acceptd.policy.profile import Profile
 from acceptd.record import attest
@@ -160,6 +160,21 @@ def test_a_file_that_is_another_bundles_inventory_does_not_speak_for_it(world: W
     )
     with pytest.raises(ReleaseError):
         world.promote(replace(evil, verdict_seq=forged))
+
+
+@pytest.mark.parametrize("place", ["releases", "releases/mosaic", f"releases/{MODEL}"])
+def test_nothing_is_written_where_a_link_among_the_releases_leads(
+    world: World, tmp_path: Path, place: str
+) -> None:
+    link = world.state / place
+    link.parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / "elsewhere").mkdir()
+    link.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(StateError, match="is a link"):
+        world.promote(world.accepted("1.0.0"), channel="canary")
+    assert os.listdir(tmp_path / "elsewhere") == []
+    link.unlink()
+    assert world.promote(world.accepted("2.0.0"), channel="canary").number == 2  # the first one is burnt
 
 
 @pytest.mark.parametrize("rolls_back", [False, True])
