@@ -162,7 +162,7 @@ class Watch(Generic[R]):
                 self._rested = time.monotonic() + self._rest
                 if changed or type(error) is not type(refused):
                     raise
-        if not self._late and self._opening.now() >= self._expires:
+        if not self._late and not self._opening.now() < self._expires:
             self._late = True
             why = f" ({self._problem})" if self._problem is not None else ""
             self._refused = ExpiredError(

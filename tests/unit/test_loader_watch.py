@@ -395,3 +395,13 @@ def test_a_fifo_or_a_device_in_place_of_the_state_file_is_an_error_and_no_wait(
     for name in ("fifo", "device"):
         with pytest.raises(LoaderError, match="no regular file"):
             world.open(state_file=tmp_path / name)
+
+
+def test_a_clock_that_gives_no_number_opens_nothing_and_keeps_nothing_open(world: World) -> None:
+    with watched(world) as releases:
+        next(releases)
+        world.now = float("nan")
+        with pytest.raises(ExpiredError):
+            world.open()
+        with pytest.raises(ExpiredError):
+            releases.wait(30)
