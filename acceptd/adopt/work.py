@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import queue
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -22,7 +21,7 @@ from acceptd.bundling import start
 from acceptd.bundling.listing import Listing, listed, speakable
 from acceptd.bundling.propose import Proposal, Wishes
 from acceptd.bundling.readback import MANIFEST_FILE
-from acceptd.bundling.stage import Room, copy_file
+from acceptd.bundling.stage import Room, beneath, copy_file
 from acceptd.contracts import propose as contracts
 from acceptd.errors import AcceptdError, UsageError
 from acceptd.intake.paths import shown
@@ -148,16 +147,23 @@ class Adoption:
 
     def _proposed(self, one: Found, known: Kept, fresh: Path, crowded: bool) -> _New:
         """Make a bundle of one model: of several trials the first that is not refused for its sizes."""
+        folder, _, file = one.path.rpartition("/")
+        with _held(self.root, folder) as home:
+            return self._tried(home, folder, file, known, fresh, crowded)
+
+    def _tried(self, home: Path, folder: str, file: str, known: Kept, fresh: Path, crowded: bool) -> _New:
+        """Make it of ``file`` in ``home``, which is ``folder`` of the root, whatever lies there by now."""
         most = self.bench.rules.policy.limits.files
-        todo = start.plan([self.root / one.path], fresh, most=most, force=False)
+        todo = start.plan([home / file], fresh, most=most, force=False)
+        if todo.listing.followed:
+            raise UsageError(f"{shown(file)} is a link by now", remedy="no link is followed")
         if crowded:  # golden sets beside several models are nobody's
             only = {path: todo.listing.files[path] for path in todo.models}
             todo = replace(todo, listing=Listing(todo.root, only, todo.listing.special))
         wishes = Wishes(id=f"{self.team}/{known.name}", whole=WHOLE)
         made = start.start(self.bench, todo, wishes, force=False)
-        within = os.path.relpath(todo.root, self.root.resolve())
         sources = {
-            os.path.normpath(f"{within}/{path}"): digest(fresh / path)
+            f"{folder}/{path}" if folder else path: digest(fresh / path)
             for path in regular(fresh)
             if path != MANIFEST_FILE
         }
@@ -179,7 +185,11 @@ class Adoption:
 
     def _copied(self, one: Found, fresh: Path) -> _New:
         """Copy a bundle as it is; it has a manifest, and what it has of golden sets is its own."""
-        listing = listed(self.root / one.path, self.bench.rules.policy.limits.files)
+        with _held(self.root, one.path) as home:
+            return self._whole(home, one, fresh)
+
+    def _whole(self, home: Path, one: Found, fresh: Path) -> _New:
+        listing = listed(home, self.bench.rules.policy.limits.files)
         if listing.special:
             raise UsageError(
                 f"{shown(listing.special[0])} is a link or no regular file",
@@ -191,7 +201,7 @@ class Adoption:
         fresh.mkdir(parents=True)
         for path in listing.files:
             (fresh / path).parent.mkdir(parents=True, exist_ok=True)
-            copy_file(listing.root / path, fresh / path, path, room, mode=0o644)
+            copy_file(home, path, fresh / path, room, mode=0o644)
         sources = {f"{one.path}/{path}": digest(fresh / path) for path in listing.files}
         return _New(sources, [], "as they were in the bundle")
 
@@ -211,6 +221,18 @@ class Adoption:
         return known.model_copy(update={"contract": made}), row.model_copy(
             update={"contract": True, "edited": edited}
         )
+
+
+@contextlib.contextmanager
+def _held(root: Path, folder: str) -> Iterator[Path]:
+    """Yield a path that stays ``folder`` of the root, whoever may write there; errors name the folder itself."""
+    with beneath(root, folder) as descriptor:
+        home = f"/proc/self/fd/{descriptor}"
+        try:
+            yield Path(home)
+        except UsageError as error:
+            message = error.message.replace(home, shown(folder) or ".")
+            raise UsageError(message, remedy=error.remedy) from error
 
 
 def _recorded(made: Kept, known: Kept, row: Row) -> Kept:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +13,7 @@ from acceptd.bundling.listing import STAGING, Listing, busy, listed
 from acceptd.bundling.lock_text import locked
 from acceptd.bundling.readback import MANIFEST_FILE, read_manifest
 from acceptd.bundling.render import MAX_BYTES
+from acceptd.bundling.stage import open_file
 from acceptd.bundling.write import replace_text
 from acceptd.errors import UsageError
 from acceptd.intake.paths import Inventory, shown
@@ -32,15 +32,7 @@ NO_LOCK: Final = "there is no lock: bundle.toml has no [files] table"
 @contextmanager
 def opened(root: Path, path: str) -> Iterator[IO[bytes]]:
     """Open one file of a bundle; no link is followed. Raises UsageError for what is no readable regular file."""
-    try:
-        descriptor = os.open(root / path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
-    except OSError as error:
-        raise UsageError(
-            f"{shown(path)} cannot be read: {error.strerror}", remedy="a bundle holds readable regular files"
-        ) from error
-    with os.fdopen(descriptor, "rb", buffering=0) as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise UsageError(f"{shown(path)} is no regular file", remedy="a bundle holds regular files alone")
+    with os.fdopen(open_file(root, path, path), "rb", buffering=0) as file:
         yield file
 
 

@@ -55,7 +55,11 @@ def laid(
         for path in paths:
             target = home / path
             target.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-            copy_file(followed.get(path, root / path), target, str(followed.get(path, path)), room)
+            source = followed.get(path)
+            if source is None:
+                copy_file(root, path, target, room)
+            else:
+                copy_file(source.parent, source.name, target, room, where=str(source))
         for directory, _, _ in os.walk(home):
             os.chmod(directory, 0o755)  # noqa: S103 - whatever the umask is: jobs have another uid
         yield name
@@ -63,21 +67,49 @@ def laid(
         files.remove_tree(tools.sealed, name)
 
 
-def copy_file(source: Path, target: Path, where: str, room: Room, *, mode: int = 0o444) -> int:
-    """Copy one regular file, a link is not followed; the copy has ``mode``, and its size is returned.
+@contextlib.contextmanager
+def beneath(root: Path, path: str) -> Iterator[int]:
+    """Yield a descriptor (O_PATH) of the directory ``path`` below ``root``; no link below ``root`` is followed.
 
-    Not a byte is copied of what ``room`` has no place for, nor more than the file had when it was opened.
+    Who may write there may put a link in the place of a directory at any time. Raises OSError.
     """
+    found = os.open(root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        given = os.open(source, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
+        for part in path.split("/") if path else ():
+            inner = os.open(part, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=found)
+            os.close(found)
+            found = inner
+        yield found
+    finally:
+        os.close(found)
+
+
+def open_file(root: Path, path: str, where: str) -> int:
+    """Open one regular file below ``root`` for reading, through no link. Raises UsageError where it is none."""
+    folder, _, name = path.rpartition("/")
+    try:
+        with beneath(root, folder) as inside:
+            flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW
+            descriptor = os.open(name, flags, dir_fd=inside)
     except OSError as error:
         raise UsageError(
             f"{shown(where)} cannot be read: {error.strerror}", remedy="a bundle holds readable regular files"
         ) from error
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise UsageError(f"{shown(where)} is no regular file", remedy="a bundle holds regular files alone")
+    return descriptor
+
+
+def copy_file(root: Path, path: str, target: Path, room: Room, *, where: str = "", mode: int = 0o444) -> int:
+    """Copy one regular file below ``root``, no link is followed; the copy has ``mode``, and its size is returned.
+
+    Not a byte is copied of what ``room`` has no place for, nor more than the file had when it was opened.
+    """
+    where = where or path
+    given = open_file(root, path, where)
     try:
         info = os.fstat(given)
-        if not stat.S_ISREG(info.st_mode):
-            raise UsageError(f"{shown(where)} is no regular file", remedy="a bundle holds regular files alone")
         room.take(where, info.st_size)
         made = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
         try:

@@ -133,7 +133,9 @@ def _copied(place: Bench, todo: Plan, looked: Looked, text: str) -> int:
     try:
         for path in files:
             (staging / path).parent.mkdir(parents=True, exist_ok=True)
-            copy_file(todo.listing.at(path), staging / path, path, room, mode=0o644)
+            source = todo.listing.followed.get(path)
+            root, inside = (todo.listing.root, path) if source is None else (source.parent, source.name)
+            copy_file(root, inside, staging / path, room, where=path, mode=0o644)
         replace_text(staging / MANIFEST_FILE, text, force=False)
         os.rename(staging, todo.target)  # over an empty directory too
     except BaseException:

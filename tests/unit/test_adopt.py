@@ -460,3 +460,28 @@ def test_a_limit_that_ended_the_oracle_is_told_from_what_another_size_may_mend(e
     with pytest.raises(UsageError) as raised:
         oracles._values(record, [VectorSet(name="random-0", model="main", inputs=[], expected=[])], "onnxruntime")
     assert isinstance(raised.value, SpentError) is spent
+
+
+@pytest.mark.parametrize(("path", "kind"), [("t/b", "bundle"), ("t/b/m.onnx", "model")])
+def test_what_became_a_link_since_it_was_found_is_not_adopted(tmp_path: Path, path: str, kind: Any) -> None:
+    secret = tmp_path / "secret"
+    lay(secret, "b/bundle.toml", "b/key.pem", "b/m.onnx")
+    (tmp_path / "models").mkdir()
+    (tmp_path / "models" / "t").symlink_to(secret)
+    [row] = Adoption(BENCH, tmp_path / "models", Place(tmp_path / "out"), "t", 1).run([Found(path, kind)])
+    assert (row.state, "Not a directory" in row.reason) == ("failed", True)
+    assert list((tmp_path / "out" / "bundles").iterdir()) == []
+
+
+def test_a_model_that_became_a_link_since_it_was_found_is_refused_and_told_by_its_own_place(
+    tmp_path: Path,
+) -> None:
+    lay(tmp_path, "secret.onnx")
+    models = tmp_path / "models"
+    lay(models, "t/real.onnx")
+    (models / "t" / "m.onnx").symlink_to(tmp_path / "secret.onnx")
+    found = [Found("t/gone.onnx", "model"), Found("t/m.onnx", "model")]
+    rows = Adoption(BENCH, models, Place(tmp_path / "out"), "t", 1).run(found)
+    assert [row.state for row in rows] == ["failed", "failed"]
+    assert rows[0].reason.startswith("t/gone.onnx is no file")
+    assert rows[1].reason.startswith("m.onnx is a link by now")

@@ -269,11 +269,11 @@ def test_no_byte_is_copied_of_what_is_more_than_a_bundle_may_be(tmp_path: Path) 
             file.truncate(size)
     target, room = tmp_path / "copy", stage.Room(limits)
     with pytest.raises(UsageError, match="sparse has 4398046511104 bytes; 1048576 are possible"):
-        stage.copy_file(tmp_path / "sparse", target, "sparse", room)
+        stage.copy_file(tmp_path, "sparse", target, room)
     assert not target.exists()
-    assert stage.copy_file(tmp_path / "large", target, "large", room) == 1 << 20
+    assert stage.copy_file(tmp_path, "large", target, room) == 1 << 20
     with pytest.raises(UsageError, match="small has 10 bytes; 9 are possible"):  # together they are too much
-        stage.copy_file(tmp_path / "small", tmp_path / "other", "small", room)
+        stage.copy_file(tmp_path, "small", tmp_path / "other", room)
 
 
 def test_a_file_that_grows_while_it_is_copied_ends_the_copy(
@@ -289,10 +289,10 @@ def test_a_file_that_grows_while_it_is_copied_ends_the_copy(
 
     monkeypatch.setattr(os, "sendfile", grown)
     with pytest.raises(UsageError, match="changed while it was copied"):
-        stage.copy_file(source, tmp_path / "copy", "source", stage.Room(LIMITS))
+        stage.copy_file(tmp_path, "source", tmp_path / "copy", stage.Room(LIMITS))
     assert (tmp_path / "copy").stat().st_size == 11
     with pytest.raises(UsageError, match="no regular file"):
-        stage.copy_file(Path("/dev/zero"), tmp_path / "zero", "zero", stage.Room(LIMITS))
+        stage.copy_file(Path("/dev"), "zero", tmp_path / "zero", stage.Room(LIMITS))
 
 
 def test_a_manifest_that_an_editor_saved_meanwhile_is_not_overwritten(
@@ -377,3 +377,18 @@ def test_a_model_that_names_itself_as_its_data_is_one_file_and_what_leads_out_is
     seen = looks._inspected(bench, "stage", listings.listed(bundle, 99), "model.onnx")
     out = ".." in location
     assert seen.external == seen.missing == (("a/../model.onnx",) if out else ())
+
+
+@pytest.mark.parametrize("path", ["data/w.bin", "data/in/w.bin", "w.bin"])
+def test_a_directory_that_became_a_link_since_it_was_listed_leads_nowhere(tmp_path: Path, path: str) -> None:
+    secret, root = tmp_path / "secret", tmp_path / "b"
+    (secret / "in").mkdir(parents=True)
+    root.mkdir()
+    for place in (secret / "w.bin", secret / "in" / "w.bin"):
+        place.write_bytes(b"private")
+    (root / path.partition("/")[0]).symlink_to(secret if "/" in path else secret / "w.bin")
+    with pytest.raises(UsageError, match="cannot be read"):
+        stage.copy_file(root, path, tmp_path / "copy", stage.Room(LIMITS))
+    with pytest.raises(UsageError, match="cannot be read"), locks.opened(root, path):
+        pass
+    assert not (tmp_path / "copy").exists()
