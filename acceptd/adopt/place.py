@@ -135,6 +135,10 @@ class Place:
         target = self.bundle(name)
         files, edited = {}, []
         proposed = {path: digest(fresh / path) for path in regular(fresh)}
+        for path, made in ours.items():  # first: a file may have become a directory, or the other way round
+            if path not in proposed and digest_or_none(target / path) == made:
+                (target / path).unlink()
+                _without_empty(target, path)
         for path, made in sorted(proposed.items()):
             there = digest_or_none(target / path)
             if there is not None and there != made and there != ours.get(path):
@@ -144,11 +148,6 @@ class Place:
                 (target / path).parent.mkdir(parents=True, exist_ok=True)
                 os.rename(fresh / path, target / path)
             files[path] = made
-        for path, made in ours.items():
-            if path not in proposed and digest_or_none(target / path) == made:
-                (target / path).unlink()
-                with contextlib.suppress(OSError):
-                    (target / path).parent.rmdir()
         return Merged(files, tuple(edited))
 
     def edited(self, name: str, ours: Mapping[str, str]) -> tuple[str, ...] | None:
@@ -187,6 +186,15 @@ def alone(place: Place, root: str = "") -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+def _without_empty(root: Path, path: str) -> None:
+    """Remove the directories that ``path`` lay in, as far as nothing is in them any more."""
+    folder = path.rpartition("/")[0]
+    with contextlib.suppress(OSError):
+        while folder:
+            (root / folder).rmdir()
+            folder = folder.rpartition("/")[0]
 
 
 def put_text(path: Path, text: str, ours: str | None) -> tuple[str | None, bool]:

@@ -142,6 +142,7 @@ def main() -> None:
     except typer.TyperException as error:
         message = error.format_message()
         if message.startswith("Usage:"):  # no command at all: the help, not an error line
+            first_word.unsay()
             typer.echo(message)
             code = common.EXIT_USAGE
         else:

@@ -105,6 +105,7 @@ def merged(place: Place, ours: dict[str, str], **files: str) -> Any:
     with place.staging("m") as fresh:
         fresh.mkdir()
         for name, text in files.items():
+            (fresh / name).parent.mkdir(parents=True, exist_ok=True)
             (fresh / name).write_text(text)
         return place.merge(fresh, "m", ours)
 
@@ -131,6 +132,20 @@ def test_a_second_run_replaces_and_removes_what_is_its_own_and_leaves_what_a_per
     (home / "model").unlink()
     assert place.edited("m", third.files) is None  # something is gone: it is made again
     assert not list(place.bundles.glob(".*"))
+
+
+@pytest.mark.parametrize(("before", "after"), [("w", "w/in/data"), ("w/in/data", "w"), ("w/in/data", "w/in")])
+def test_a_file_that_became_a_directory_is_brought_to_its_place_and_so_is_the_reverse(
+    before: str, after: str, tmp_path: Path
+) -> None:
+    place = Place(tmp_path)
+    first = merged(place, {}, **{before: "old", "model": "m"})
+    second = merged(place, first.files, **{after: "new", "model": "m"})
+    assert (second.edited, (place.bundle("m") / after).read_text()) == ((), "new")
+    (place.bundle("m") / "model").unlink()
+    third = merged(place, second.files)
+    assert third.files == {}
+    assert list(place.bundle("m").iterdir()) == []
 
 
 def test_a_contract_that_a_person_edited_stays(tmp_path: Path) -> None:

@@ -64,6 +64,10 @@ def test_an_error_stands_on_a_line_of_its_own(tmp_path: Path) -> None:
     assert told.count(WORD) == 1
 
 
+def test_the_help_of_a_group_without_a_command_begins_on_a_clean_line(tmp_path: Path) -> None:
+    assert on_a_terminal("bundle", path=tmp_path) == "acceptd bundle: loading ...\r\x1b[K"
+
+
 def test_a_command_that_prints_at_once_begins_on_a_clean_line(monkeypatch: pytest.MonkeyPatch) -> None:
     wrote: list[bytes] = []
     monkeypatch.setenv("TERM", "xterm")
