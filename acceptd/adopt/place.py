@@ -18,6 +18,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, ValidationError
 
+from acceptd.bundling.write import placed
 from acceptd.errors import UsageError
 from acceptd.intake.files import replace_files
 from acceptd.intake.paths import shown
@@ -114,7 +115,8 @@ class Place:
         body = json.dumps(
             record.model_dump(mode="json", by_alias=True), ensure_ascii=True, indent=1, sort_keys=True
         )
-        replace_files(self.home, {RECORD: body.encode("ascii") + b"\n"}.items(), 0o644)
+        with placed(self.home / RECORD):
+            replace_files(self.home, {RECORD: body.encode("ascii") + b"\n"}.items(), 0o644)
 
     @contextlib.contextmanager
     def staging(self, name: str) -> Iterator[Path]:
@@ -206,7 +208,8 @@ def put_text(path: Path, text: str, ours: str | None) -> tuple[str | None, bool]
         return ours, True
     if there != made:
         path.parent.mkdir(parents=True, exist_ok=True)
-        replace_files(path.parent, {path.name: data}.items(), 0o644)
+        with placed(path):
+            replace_files(path.parent, {path.name: data}.items(), 0o644)
     return made, False
 
 

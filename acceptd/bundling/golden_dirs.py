@@ -12,6 +12,7 @@ from typing import Any, Final
 from acceptd.bundling.inputs import vectors_job
 from acceptd.bundling.listing import STAGING, busy
 from acceptd.bundling.look import ending_of
+from acceptd.bundling.write import placed
 from acceptd.cell.blobs import Blob, closing_blob, lent
 from acceptd.errors import InternalError
 from acceptd.evidence import Named, VectorSet
@@ -52,7 +53,8 @@ def sets_written(
             if record.vectors is None or [one.name for one in record.vectors.sets] != list(names):
                 raise InternalError(f"the golden files cannot be made: {ending_of(record)}")
             for one in record.vectors.sets:
-                _copied(files, one, staging / one.name)
+                with placed(root / one.name):
+                    _copied(files, one, staging / one.name)
         for name in names:
             os.rename(staging / name, root / name)
             done.append(root / name)

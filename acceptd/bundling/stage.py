@@ -11,6 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
+from acceptd.bundling.write import placed
 from acceptd.errors import UsageError
 from acceptd.intake import files
 from acceptd.intake.paths import shown
@@ -114,10 +115,11 @@ def copy_file(root: Path, path: str, target: Path, room: Room, *, where: str = "
         made = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
         try:
             total = 0
-            while count := os.sendfile(made, given, None, min(_CHUNK, info.st_size - total + 1)):
-                total += count
-                if total > info.st_size:
-                    break
+            with placed(target):
+                while count := os.sendfile(made, given, None, min(_CHUNK, info.st_size - total + 1)):
+                    total += count
+                    if total > info.st_size:
+                        break
             if total != info.st_size:
                 raise UsageError(f"{shown(where)} changed while it was copied", remedy="try again")
             os.fchmod(made, mode)

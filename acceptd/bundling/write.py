@@ -31,6 +31,17 @@ def hidden_beside(path: Path, ending: str) -> Path:
 
 
 @contextmanager
+def placed(path: Path) -> Iterator[None]:
+    """Give an OSError without a place, as that of a full disk, the place ``path``."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None and error.errno is not None:
+            raise OSError(error.errno, error.strerror, str(path)) from error
+        raise
+
+
+@contextmanager
 def written(path: Path, *, force: bool = False) -> Iterator[IO[bytes]]:
     """Yield a new file that takes the place of ``path`` when the block ends well, and goes away when it does not.
 
@@ -41,7 +52,7 @@ def written(path: Path, *, force: bool = False) -> Iterator[IO[bytes]]:
     temporary = hidden_beside(path, secrets.token_hex(6))
     descriptor = os.open(temporary, os.O_RDWR | os.O_CLOEXEC | os.O_CREAT | os.O_EXCL, 0o666)
     try:
-        with os.fdopen(descriptor, "w+b") as file:
+        with placed(path), os.fdopen(descriptor, "w+b") as file:
             yield file
             file.flush()
             if force:

@@ -136,12 +136,14 @@ def _adopted(root: Path, place: Any, found: Any, rules: Any, team: str, workers:
 
 
 def _write_page(place: Any, rows: Sequence[Row], rules: Any, *, observe: bool) -> None:
+    from acceptd.bundling.write import placed
     from acceptd.intake.files import replace_files
     from acceptd.record.entry import utc_now
     from acceptd.report.adopt_page import page
 
     text = page(rows, rules.policy.name, rules.policy_digest, utc_now(), observe=observe)
-    replace_files(place.home, {PAGE: text.encode("utf-8")}.items(), 0o644)
+    with placed(place.home / PAGE):
+        replace_files(place.home, {PAGE: text.encode("utf-8")}.items(), 0o644)
 
 
 def _document(rows: Sequence[Row], *, observe: bool) -> dict[str, Any]:

@@ -18,6 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from acceptd.adopt.place import Place, Record
 from acceptd.bundling import golden_dirs, stage, start, write
 from acceptd.bundling import listing as listings
 from acceptd.bundling import lock as locks
@@ -392,3 +393,23 @@ def test_a_directory_that_became_a_link_since_it_was_listed_leads_nowhere(tmp_pa
     with pytest.raises(UsageError, match="cannot be read"), locks.opened(root, path):
         pass
     assert not (tmp_path / "copy").exists()
+
+
+def test_a_full_disk_is_told_with_the_place_that_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    (tmp_path / "m").write_bytes(b"m")
+    monkeypatch.setattr(os, "sendfile", full)
+    with pytest.raises(OSError, match="No space") as raised:
+        stage.copy_file(tmp_path, "m", tmp_path / "copy", stage.Room(LIMITS))
+    assert raised.value.filename == str(tmp_path / "copy")
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space") as raised:
+        write.replace_text(tmp_path / "bundle.toml", "x", force=False)
+    assert raised.value.filename == str(tmp_path / "bundle.toml")
+    place = Place(tmp_path)
+    with pytest.raises(OSError, match="No space") as raised:
+        place.write(Record())
+    assert raised.value.filename == str(tmp_path / "adopt.json")
+    assert not list(tmp_path.glob(".bundle*"))
