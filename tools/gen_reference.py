@@ -91,6 +91,9 @@ def commands_page() -> str:
     """Return the page of the command line: every command with arguments and options."""
     commands._assemble("")
     root = typer.main.get_command(commands.app)
+    # What was registered before in this process, one command or their bare names, keeps its place.
+    order = {name: place for place, name in enumerate((*commands._COMMANDS, *commands._GROUPS))}
+    root.commands = dict(sorted(root.commands.items(), key=lambda pair: order[pair[0]]))
     head = (
         "Exit codes are those of [their page](../exit-codes.md). Commands that need a state directory take"
         " `--state DIR` too; without it `ACCEPTD_STATE` says where, else a checkout's `var/`, else"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -12,6 +14,15 @@ from tools import gen_reference
 from tools.reference_keys import comments, groups, plain
 
 pytestmark = pytest.mark.unit
+
+ROOT = Path(__file__).resolve().parents[2]
+BEFORE = """
+from acceptd.cli import main
+main._assemble("verify")
+main._assemble("bundle")
+from tools import gen_reference
+print(gen_reference.commands_page(), end="")
+"""
 
 
 @pytest.mark.parametrize("name", gen_reference.PAGES)
@@ -61,3 +72,10 @@ def test_docstrings_become_markdown() -> None:
     assert (
         gen_reference._markdown("Say:\n\n    run(``x``)\n\nDone.") == "Say:\n\n\n```python\nrun(`x`)\n```\n\nDone."
     )
+
+
+def test_the_page_of_commands_does_not_depend_on_what_ran_before_in_this_process() -> None:
+    """A command line registers the one command that it is about; another one later finds it there."""
+    text = (gen_reference.TARGET / "commands.md").read_text(encoding="utf-8")
+    done = subprocess.run([sys.executable, "-c", BEFORE], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, text), done.stderr
