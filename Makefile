@@ -14,7 +14,7 @@ IN_ORDER := --no-loadscope-reorder
 TESTS_FAST := tests/unit tests/property
 TESTS_REST := tests/crash tests/acceptance tests/cell tests/hostile
 
-.PHONY: setup demo test test-fast test-user soak-cell soak-ledger soak-release soak-readers kill-proof strace-proof kill-exports bench-ledger backend-cell fuzz oms wheel test-wheel profiles profiles-test profiles-openvino console test-web lint format bench bench-beside bench-heldout bench-large corpus corpus-mutants backend-suite docs pictures docs-site docs-run clean help
+.PHONY: setup demo test test-fast test-user soak-cell soak-ledger soak-release soak-readers kill-proof strace-proof kill-exports bench-ledger backend-cell fuzz oms wheel test-wheel profiles profiles-test profiles-openvino console test-web lint format bench bench-beside bench-heldout bench-large corpus adopt-corpus corpus-mutants backend-suite docs pictures docs-site test-docs docs-run clean help
 
 help:  ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -e 's/:.*## /\t/' | expand -t 16
@@ -167,6 +167,9 @@ docs-site: setup  ## the documentation as a site below site/, in an environment 
 	.venvs/docs/bin/python -m pip install -qq --disable-pip-version-check --require-hashes -r docs/requirements.lock
 	NO_MKDOCS_2_WARNING=1 .venvs/docs/bin/mkdocs build --quiet --strict
 	$(PY) -m tools.docs_site site
+
+test-docs: setup  ## every command of the three tutorials, in order, with what it shows
+	$(PY) -m tools.run_docs docs/tutorials/*.md
 
 docs-run: setup  ## every command of tutorials and how-tos: exit codes and outputs are those shown (torch and tensorflow, 3 GB)
 	@test -x .venvs/howto/bin/python || $(PY) -m venv .venvs/howto

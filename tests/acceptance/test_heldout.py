@@ -95,18 +95,24 @@ class Desk:
 
     def marks(self, user: int) -> dict[str, list[str]]:
         """Return every file of the state that a user can read (0: root), with the marks that stand in it."""
+        reachable(self.world.state.parent)
         command = [sys.executable, "-c", READ, str(self.world.state), str(user), *(mark.hex() for mark in MARKS)]
         done = subprocess.run(command, capture_output=True, text=True, check=False, cwd="/")
         assert done.returncode == 0, done.stderr
         return dict(json.loads(done.stdout))
 
 
+def reachable(home: Path) -> None:
+    """Let another user reach the state, to show what he cannot read. Each start of a pytest takes it back."""
+    for part in (home, *home.parents):
+        if part.stat().st_uid == os.getuid() and part != Path("/"):
+            part.chmod(part.stat().st_mode | 0o011)
+
+
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
     home = tmp_path_factory.mktemp("heldout")
-    for part in (home, *home.parents):  # another user has to reach the state to show what he cannot read
-        if part.stat().st_uid == os.getuid() and part != Path("/"):
-            part.chmod(part.stat().st_mode | 0o011)
+    reachable(home)
     with world(home) as made:
         yield Desk(made)
 
