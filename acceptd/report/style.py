@@ -52,6 +52,7 @@ th { text-align: left; font-weight: 600; color: var(--soft); } tbody th { font-w
 th, td { padding: .3rem .8rem .3rem 0; border-bottom: 1px solid var(--line); vertical-align: top;
   overflow-wrap: break-word; max-width: 26rem; }
 :is(th, td):has(code) { overflow-wrap: anywhere; min-width: 8.6rem; }
+table:has(th:nth-child(8)) :is(th, td):last-child { min-width: 11rem; }  /* not a letter a line */
 .bad { color: var(--rejected); } td.bad, tbody th.bad { color: var(--rejected); font-weight: 600; }
 .notice.bad { color: inherit; }
 td.right, th.right { white-space: nowrap; }
