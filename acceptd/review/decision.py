@@ -30,8 +30,6 @@ from acceptd.record.merkle import leaf_hash
 DECISION_TYPE: Final = "application/vnd.acceptd.decision+json"
 ROLE: Final = "reviewer"
 Word = Literal["approve", "reject", "waive", "attest", "break-glass"]
-
-
 FindingCode = Annotated[str, Field(pattern=r"^[a-z-]+/[a-z0-9-]+$", max_length=64)]
 
 
@@ -40,6 +38,11 @@ def _time(value: str) -> str:
         return valid_time(value)
     except LedgerError as error:
         raise ValueError(str(error)) from error
+
+
+Expiry = Annotated[str, Field(max_length=20), AfterValidator(_time)]
+Nonce = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
+"""What every word of a person has: until when it counts, and what no other has."""
 
 
 class Decision(Table):
@@ -59,11 +62,9 @@ class Decision(Table):
     profiles_digest: Sha256 | None
     channel: Name
     reason: Annotated[str, Field(min_length=1, max_length=2000)]
-    expires_at: Annotated[str, Field(max_length=20), AfterValidator(_time)]
-    nonce: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
-    codes: Annotated[
-        list[Annotated[str, Field(pattern=r"^[a-z-]+/[a-z0-9-]+$", max_length=64)]], Field(max_length=64)
-    ] = []
+    expires_at: Expiry
+    nonce: Nonce
+    codes: Annotated[list[FindingCode], Field(max_length=64)] = []
     """``waive``: the finding codes that are waived."""
     attestations: Annotated[list[Attestation], Field(max_length=3)] = []
     """``attest``: what the person has looked at and vouches for."""

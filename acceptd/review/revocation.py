@@ -10,7 +10,7 @@ import secrets
 from collections.abc import Iterator
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from acceptd.errors import LedgerError, LoaderError, MalformedError, UsageError
 from acceptd.policy.names import Sha256
@@ -20,23 +20,16 @@ from acceptd.policy.troubles import Trouble, first
 from acceptd.record import attest
 from acceptd.record.audit import Difference
 from acceptd.record.canonical import canonical, parse
-from acceptd.record.entry import utc_now, valid_time
+from acceptd.record.entry import utc_now
 from acceptd.record.keys import Signer
 from acceptd.record.log import Ledger
 from acceptd.release import revoke as revocations
 from acceptd.release.settle import Terms
 from acceptd.release.signers import ReleaseKeys
-from acceptd.review.decision import ROLE, ReviewerKeys, of_record
+from acceptd.review.decision import ROLE, Expiry, Nonce, ReviewerKeys, of_record
 from acceptd.review.desk import Desk
 
 REVOCATION_TYPE: Final = "application/vnd.acceptd.revocation+json"
-
-
-def _time(value: str) -> str:
-    try:
-        return valid_time(value)
-    except LedgerError as error:
-        raise ValueError(str(error)) from error
 
 
 class Wanted(Table):
@@ -50,8 +43,8 @@ class Wanted(Table):
     rollback: bool
     """Whether every channel that serves it goes back to an earlier release."""
     reason: Annotated[str, Field(min_length=1, max_length=2000)]
-    expires_at: Annotated[str, Field(max_length=20), AfterValidator(_time)]
-    nonce: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
+    expires_at: Expiry
+    nonce: Nonce
 
 
 def about(log: str, digest: str, *, reason: str, rollback: bool, expires_at: str) -> Wanted:
