@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -34,9 +35,9 @@ def test_a_good_bundle_is_accepted_promoted_and_loaded(running: World) -> None:
     name = running.drop(lambda path: classifier.write_bundle(path, version="1.0.0"), "v1")
     report = running.verdict(name)
     assert report["verdict"] == "accepted", report["findings"]
-    assert report["release"]["number"] == 1
+    first = report["release"]["number"]
     opened = open_release(running.state, MODEL_ID, keys=running.state / "keyring.json")
-    assert opened.number == 1
+    assert opened.number == first
     point = classifier.PUBLISHED[0]
     got = opened.session().run({"features": classifier.features_from_evidence(*point.evidence)})
     np.testing.assert_allclose(np.asarray(got["probabilities"])[0], point.probabilities, rtol=0, atol=1e-6)
@@ -44,19 +45,25 @@ def test_a_good_bundle_is_accepted_promoted_and_loaded(running: World) -> None:
     second = running.drop(
         lambda path: classifier.write_bundle(path, version="2.0.0", bias=(-0.75, 0.5, 0.0)), "v2"
     )
-    assert running.verdict(second)["release"]["number"] == 2
+    assert running.verdict(second)["release"]["number"] == first + 1
     done = running.acceptd("release", "rollback", MODEL_ID)
     assert done.returncode == 0, done.stderr
     back = open_release(running.state, MODEL_ID, keys=running.state / "keyring.json")
-    assert back.number == 3
+    assert back.number == first + 2
     assert back.bundle_digest == report["bundle_digest"]
     with pytest.raises(DigestMismatchError):
         open_release(running.state, MODEL_ID, keys=running.state / "keyring.json", digest="0" * 64)
 
 
 def test_the_daemon_exports_what_is_current_also_what_a_command_made_so(running: World) -> None:
-    out = running.stage.parent / "out"
-    home = out / f"repository/{MODEL_ID.replace('/', '.')}.main"
+    out, model = running.stage.parent / "out", f"{TEAM}/exported"
+    home = out / f"repository/{model.replace('/', '.')}.main"
+    write = partial(classifier.write_bundle, model_id=model)
+    for version, bias in (("1.0.0", None), ("2.0.0", (-0.75, 0.5, 0.0))):
+        report = running.verdict(running.drop(partial(write, version=version, bias=bias), f"exported-{version}"))
+        assert report["verdict"] == "accepted", report["findings"]
+    done = running.acceptd("release", "rollback", model)
+    assert done.returncode == 0, done.stderr
     running.until(lambda: (home / "3/model.onnx").exists(), "the rollback is exported")
     running.until(lambda: b"versions: 3 " in (home / "config.pbtxt").read_bytes(), "it is the one that is served")
     done = running.acceptd("status", "--json")
@@ -129,9 +136,10 @@ def test_the_drop_is_gone_afterwards_and_nothing_is_left_sealed(running: World) 
 
 
 def test_status_report_and_ledger_tell_the_same(running: World) -> None:
+    running.verdict(running.drop(classifier.write_bundle, "told"))
     status = json.loads(running.acceptd("status", "--json", "-n", "200").stdout)
     assert status["daemon"].startswith("running")
-    verdicts = [entry for entry in running.entries("verdict") if entry["body"]["team"] == TEAM]
+    verdicts = running.entries("verdict")
     assert len(verdicts) == len([row for row in status["submissions"] if row["verdict"]])
     newest = status["submissions"][0]["submission"]
     assert json.loads(running.acceptd("report", newest, "--json").stdout)["submission"] == newest
@@ -161,13 +169,15 @@ def test_a_second_daemon_refuses_in_one_line(running: World) -> None:
 def test_a_revoked_bundle_is_never_promoted_again(running: World) -> None:
     from acceptd.errors import LoaderError
 
-    opened = open_release(running.state, MODEL_ID, keys=running.state / "keyring.json")
+    model = f"{TEAM}/revoked"
+    write = partial(classifier.write_bundle, model_id=model)
+    assert running.verdict(running.drop(write, "revoked"))["release"]["number"] == 1
+    opened = open_release(running.state, model, keys=running.state / "keyring.json")
     done = running.acceptd("release", "revoke", opened.bundle_digest, "--reason", "test")
     assert done.returncode == 0, done.stderr
     with pytest.raises(LoaderError):
-        open_release(running.state, MODEL_ID, keys=running.state / "keyring.json")
-    again = running.drop(lambda path: classifier.write_bundle(path, version="3.0.0"), "revoked-again")
-    report = running.verdict(again)
+        open_release(running.state, model, keys=running.state / "keyring.json")
+    report = running.verdict(running.drop(write, "revoked-again"))
     assert "release" not in report
     assert report["promotion_trouble"]
 
