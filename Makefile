@@ -14,7 +14,7 @@ IN_ORDER := --no-loadscope-reorder
 TESTS_FAST := tests/unit tests/property
 TESTS_REST := tests/crash tests/acceptance tests/cell tests/hostile
 
-.PHONY: setup demo test test-fast test-user soak-cell soak-ledger soak-release soak-readers kill-proof strace-proof kill-exports bench-ledger backend-cell fuzz oms wheel test-wheel profiles profiles-test profiles-openvino console test-web lint format bench bench-beside bench-heldout bench-large corpus adopt-corpus corpus-mutants backend-suite docs pictures docs-site test-docs docs-run clean help
+.PHONY: setup demo test test-fast test-user soak-cell soak-ledger soak-release soak-readers kill-proof strace-proof kill-exports bench-ledger backend-cell fuzz oms wheel test-wheel profiles profiles-test profiles-openvino console test-web fleet test-fleet lint format bench bench-beside bench-heldout bench-large corpus adopt-corpus corpus-mutants backend-suite docs pictures docs-site test-docs docs-run clean help
 
 help:  ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -e 's/:.*## /\t/' | expand -t 16
@@ -99,6 +99,13 @@ console: setup  ## what `acceptd web` needs besides, into .venv
 test-web: setup  ## the console: its walls and pages, and in Debian's Chromium; in an environment of its own below .venvs
 	@sh tools/web_env.sh
 	.venvs/web/bin/python -m pytest -q -n0 tests/web
+
+fleet: setup  ## what a fleet needs besides (PostgreSQL's driver, task queue, object stores), into .venv
+	@sh tools/fleet_env.sh
+
+test-fleet: setup  ## a fleet against PostgreSQL and an S3-compatible server, both started by the tests themselves
+	@sh tools/fleet_env.sh tests
+	$(PY) -m pytest -q -n0 tests/fleet
 
 lint: setup  ## ruff (lint and format) and mypy --strict
 	.venv/bin/ruff check .

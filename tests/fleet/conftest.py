@@ -1,0 +1,44 @@
+"""The extra and PostgreSQL come with `make test-fleet`; where they are missing these tests are left out."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator
+
+import pytest
+
+from tests.fleet.postgres import Server, programs
+
+EXTRA = ("psycopg", "psycopg_pool", "procrastinate", "fsspec", "s3fs")
+MISSING = [name for name in EXTRA if importlib.util.find_spec(name) is None]
+MISSING += [] if programs() is not None else ["PostgreSQL"]
+collect_ignore_glob = ["test_*.py"] if MISSING else []
+
+
+def pytest_report_header() -> str:
+    """Say why nothing is run here."""
+    return f"tests/fleet: left out, without {', '.join(MISSING)}: run `make test-fleet`" if MISSING else ""
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Server]:
+    """One server for all tests of this process, without fsync; who restarts or kills one takes `own_postgres`."""
+    server = Server()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def own_postgres() -> Iterator[Server]:
+    """A server that one test may stop, restart and kill; its pages are synchronised as in production."""
+    server = Server(fsync=True)
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def pg_url(postgres: Server) -> Iterator[str]:
+    """The URL of an empty database, as its owner, which is no superuser."""
+    name = postgres.fresh_database()
+    yield postgres.url(name)
+    postgres.drop(name)
