@@ -183,12 +183,10 @@ def start_writeback(fd: int) -> None:
 
 
 def create_exclusive(directory: Directory, name: Name, mode: int = 0o600) -> int:
-    """Create a regular file, return a descriptor for writing; raise FileExistsError if the name is taken."""
+    """Create a regular file, return a descriptor for reading and writing; raise FileExistsError if it is taken."""
     _single(name)
     with opened(directory) as dir_fd:
-        fd = os.open(
-            name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=dir_fd
-        )
+        fd = os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=dir_fd)
     if mode != 0o600:
         os.fchmod(fd, mode)  # not left to the umask
     return fd

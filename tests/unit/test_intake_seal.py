@@ -199,30 +199,88 @@ def test_temporaries_can_be_named_for_who_cleans_up(tmp_path: Path) -> None:
     assert files.remove_temporaries(tmp_path) == []
 
 
-@pytest.mark.parametrize("durable", [True, False])
-@pytest.mark.parametrize("size", [0, 1, 63, 64, 65, 64 * 40 + 7])
-def test_chunks_that_wait_to_be_hashed_are_not_overwritten(
-    size: int, durable: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The hasher begins late: more chunks than there are buffers have been read by then, but for whoever waits."""
+def _copied(tmp_path: Path, name: str, size: int, copier: copying.Copier) -> copying.Copied:
+    source, target = os.open(tmp_path / "from", os.O_RDONLY), os.open(tmp_path / name, os.O_CREAT | os.O_RDWR)
+    try:
+        return copier.copy(source, target, size)
+    finally:
+        os.close(source)
+
+
+def _large(tmp_path: Path, size: int, monkeypatch: pytest.MonkeyPatch) -> bytes:
+    """Write a file that counts as large, in parts of 64 bytes."""
     monkeypatch.setattr(copying, "_LARGE_CHUNK", 64)
     monkeypatch.setattr(copying, "_OVERLAP_FROM", 1)
-    written: list[int] = []
-    monkeypatch.setattr(copying.files, "start_writeback", written.append)
     data = bytes((index * 7 + index // 251) & 0xFF for index in range(size))
     (tmp_path / "from").write_bytes(data)
+    return data
+
+
+@pytest.mark.parametrize("durable", [True, False])
+@pytest.mark.parametrize("size", [0, 1, 63, 64, 65, 64 * 40 + 7])
+def test_a_large_file_is_hashed_as_it_was_written_however_late_the_hasher_is(
+    size: int, durable: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[int] = []
+    monkeypatch.setattr(copying.files, "start_writeback", written.append)
+    data = _large(tmp_path, size, monkeypatch)
     copier = copying.Copier(durable=durable)
     for name in ("to", "again"):
-        source, target = (
-            os.open(tmp_path / "from", os.O_RDONLY),
-            os.open(tmp_path / name, os.O_CREAT | os.O_WRONLY),
-        )
         copier._helper().submit(time.sleep, 0.01)
-        found = copier.copy(source, target, size)
-        os.close(source)
+        found = _copied(tmp_path, name, size, copier)
         assert (found.size, found.sha256) == (size, hashlib.sha256(data).hexdigest())
         assert (tmp_path / name).read_bytes() == data
     copier.flush()
     assert bool(written) is durable
     assert copier._written == []
+    copier.close()
+
+
+@pytest.mark.parametrize("after", [0, 1, 3])
+def test_where_the_kernel_does_not_copy_the_rest_is_read_and_written(
+    after: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file system that refuses sendfile(2), or an error in the middle, which does not say whose it is."""
+    data = _large(tmp_path, 64 * 10 + 7, monkeypatch)
+    real, calls = os.sendfile, []
+
+    def refused(*args: int | None) -> int:
+        calls.append(args)
+        if len(calls) > after:
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+        return real(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(os, "sendfile", refused)
+    copier = copying.Copier(durable=False)
+    found = _copied(tmp_path, "to", len(data), copier)
+    assert len(calls) == after + 1
+    assert (found.size, found.sha256) == (len(data), hashlib.sha256(data).hexdigest())
+    assert (tmp_path / "to").read_bytes() == data
+    copier.close()
+
+
+def test_a_full_disk_in_the_middle_of_a_large_file_is_not_the_drops_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _large(tmp_path, 64 * 10, monkeypatch)
+
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "sendfile", full)
+    monkeypatch.setattr(copying.files, "write_all", full)
+    copier = copying.Copier(durable=False)
+    with pytest.raises(StateError, match="free disk space"):
+        _copied(tmp_path, "to", 64 * 10, copier)
+    copier.close()
+
+
+def test_a_large_file_that_grows_is_left_a_chunk_beyond_its_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _large(tmp_path, 64 * 100, monkeypatch)
+    monkeypatch.setattr(copying, "CHUNK", 64)
+    copier = copying.Copier(durable=False)
+    found = _copied(tmp_path, "to", 200, copier)
+    assert 200 < found.size <= 200 + 2 * 64
     copier.close()
