@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -32,17 +32,18 @@ from acceptd.evidence import (
     Variant,
 )
 from acceptd.examination import Examination
+from acceptd.fleet.examined import Examined
 from acceptd.heldout.stage import Agreed as HeldOutOf
 from acceptd.heldout.stage import Bundle, Keeper, Stage, known_seconds
 from acceptd.judge import infer, inventory
 from acceptd.judge.apart import joined
-from acceptd.judge.finding import Judgement
 from acceptd.judge.heldout import due
 from acceptd.judge.jobs import Jobs
-from acceptd.judge.profiles import judge_all, runnable
+from acceptd.judge.profiles import Target, runnable
 from acceptd.oracle import Oracle
 from acceptd.ordering import Shelf
 from acceptd.outcomes import Outcome as Outcome
+from acceptd.outcomes import judge
 from acceptd.policy import manifest as manifests
 from acceptd.policy.manifest import Manifest
 from acceptd.policy.profile import Profile
@@ -106,9 +107,8 @@ class Acceptance:
     prior: Prior | None = None
     keeper: Keeper | None = None
     """Of held-out vectors. None: there are none here, as in a local check."""
-    heldout: HeldOut | None = None
-    facts: dict[str, Facts] = field(default_factory=dict)
-    """By model file."""
+    seed: str = ""
+    """Of the probes, where another chose it; empty: the tools' own for this bundle."""
     keep: Callable[[Mapping[str, int], int], dict[str, KeptFile]] = lambda _files, _most: {}
     """Keeps what lies behind descriptors, up to so many bytes; without a ledger nothing is kept."""
 
@@ -120,41 +120,65 @@ class Acceptance:
 
         Raises GivenUpError when the work is cancelled: no job of it is left by then.
         """
+        examined = self.examine(sealed)
+        with self._stage("judge"):
+            outcome = self._judged(examined)
+        if due(self.agreed.contract, outcome.submission, outcome.judgement):
+            with self._stage("heldout"):
+                stage = self._held_out(examined)
+                outcome = self._judged(examined.with_heldout(stage.run()))
+                stage.fill()  # the time it takes says nothing
+                outcome = replace(outcome, judgement=outcome.judgement.model_copy(update={"judged_at": utc_now()}))
+        return replace(outcome, timings_ms=dict(self.timings_ms))
+
+    def examine(self, sealed: Sealed | None = None, targets: Sequence[Target] | None = None) -> Examined:
+        """Do all that looks at the bundle or runs it, under ``targets`` (None: every profile); judge nothing.
+
+        Each of ``targets`` is one of the rules'. Raises as :meth:`run`.
+        """
         failure: SealFailure | None = None
+        wanted = self.rules.targets if targets is None else targets
         if sealed is None:
             with self._stage("seal"):
                 sealed, failure = self.seal()
         if sealed is not None:
             try:
-                self._examine(sealed)
+                self._examine(sealed, wanted)
             except CellUnavailableError as error:
                 self._unavailable(error)
-        with self._stage("judge"):
-            submission = self._submission(sealed, failure)
-            judgement = self._judged(submission)
-        if sealed is not None and due(self.agreed.contract, submission, judgement):
-            with self._stage("heldout"):
-                submission, judgement = self._held_out(sealed)
-        agreed = self.agreed
-        return Outcome(submission, self.manifest, agreed.contract, agreed.digest, judgement, dict(self.timings_ms))
+        return Examined(
+            profiles=[target.profile.name for target in wanted],
+            submission=self._submission(sealed, failure),
+            manifest=self.manifest,
+            contract_digest=self.agreed.digest,
+            timings_ms=dict(self.timings_ms),
+        )
 
-    def _judged(self, submission: Submission) -> Judgement:
-        rules = self.rules
-        return judge_all(self.manifest, self.agreed.contract, rules.policy, submission, utc_now(), rules.targets)
+    def evaluate(self, examined: Examined, targets: Sequence[Target]) -> HeldOut:
+        """Evaluate what the contract holds out under ``targets``, for who judges ``examined`` elsewhere.
 
-    def _held_out(self, sealed: Sealed) -> tuple[Submission, Judgement]:
-        """Evaluate what the contract holds out, now that all else passed; the time it takes says nothing."""
-        assert self.manifest is not None
+        The caller has seen to it that the evaluation is due and spent. Raises as :meth:`run`.
+        """
+        with self._stage("heldout"):
+            stage = self._held_out(examined, targets)
+            held = stage.run()
+            stage.fill()
+        return held
+
+    def _judged(self, examined: Examined) -> Outcome:
+        known = self.find_advisories(self.rules, examined.submission.every_runtime())
+        return judge(self.rules, examined.advised(known), self.agreed)
+
+    def _held_out(self, examined: Examined, targets: Sequence[Target] | None = None) -> Stage:
+        """Return the stage for what the contract holds out, now that all else passed."""
+        sealed = examined.submission.sealed
+        assert examined.manifest is not None
         assert self.agreed.contract is not None
-        place = f"{self.drop.id}/{BUNDLE}"
-        bundle = Bundle(place, self.manifest, sealed, self.facts, known_seconds(self.jobs))
+        assert sealed is not None
+        place, known = f"{self.drop.id}/{BUNDLE}", known_seconds(examined.submission.jobs)
+        bundle = Bundle(place, examined.manifest, sealed, examined.facts(), known)
         held_out = HeldOutOf(self.agreed.contract, self.agreed.digest, self.keeper)
-        stage = Stage(self.rules, self.tools, self.hold, bundle, held_out, self.keep)
-        self.heldout = stage.run()
-        submission = self._submission(sealed, None)
-        judgement = self._judged(submission)
-        stage.fill()
-        return submission, judgement.model_copy(update={"judged_at": utc_now()})
+        return Stage(self.rules, self.tools, self.hold, bundle, held_out, self.keep, targets)
 
     # -- seal ---------------------------------------------------------------------------------------
 
@@ -186,7 +210,7 @@ class Acceptance:
 
     # -- examine ------------------------------------------------------------------------------------
 
-    def _examine(self, sealed: Sealed) -> None:
+    def _examine(self, sealed: Sealed, targets: Sequence[Target]) -> None:
         facts: dict[str, Facts] = {}
         paths = [file.path for file in sealed.files]
         if MANIFEST_FILE in paths:
@@ -210,10 +234,15 @@ class Acceptance:
         if not self.inferred:  # an inferred id is a guess from the drop's name: no contract may be picked by it
             self.agreed = self.find_contract(self.rules, self.manifest.bundle.id)
         with ExitStack() as stack:
-            self._examine_models(sealed, self.manifest, facts, stack)
+            self._examine_models(sealed, self.manifest, facts, targets, stack)
 
     def _examine_models(
-        self, sealed: Sealed, manifest: Manifest, facts: dict[str, Facts], stack: ExitStack
+        self,
+        sealed: Sealed,
+        manifest: Manifest,
+        facts: dict[str, Facts],
+        targets: Sequence[Target],
+        stack: ExitStack,
     ) -> None:
         taken = inventory.take(sealed, manifest)
         inputs, expected = (stack.enter_context(closing_blob(self.tools.temporary)) for _ in range(2))
@@ -231,10 +260,10 @@ class Acceptance:
         with self._stage("difference"):
             self.prior = self.find_prior(manifest.bundle.id, sealed.digest)
         known = self._submission(sealed, None)
-        self.facts = facts
         vectors_facts = next((job.vectors for job in self.jobs if job.vectors is not None), None)
         oracle = Oracle(self.rules.policy, self.tools, self._job, sealed, not self.inferred, stack)
-        shared = Shared(sealed, manifest, taken, facts, vectors_facts, inputs, expected, oracle)
+        seed = self.seed or self.tools.probe_seed(sealed.digest)
+        shared = Shared(sealed, manifest, taken, facts, vectors_facts, inputs, expected, oracle, seed)
         under = UnderOne(
             rules=self.rules,
             tools=self.tools,
@@ -250,7 +279,7 @@ class Acceptance:
             jobs=self.jobs,
             found=self.under,
         )
-        for target in list(runnable(manifest, self.agreed.contract, self.rules.policy, known, self.rules.targets)):
+        for target in list(runnable(manifest, self.agreed.contract, self.rules.policy, known, targets)):
             under.run(target)
 
     def _examination(self, sealed: Sealed) -> Examination:
@@ -341,7 +370,7 @@ class Acceptance:
                     )
         first, *others = (target.profile.name for target in self.rules.targets)
         own = self.under.get(first, UnderProfile(profile=first))
-        found = Submission(
+        return Submission(
             id=self.drop.id,
             team=self.team,
             sealed=sealed,
@@ -358,10 +387,8 @@ class Acceptance:
             runtime_problem=own.runtime_problem,
             kept=own.kept,
             others=[self.under[name] for name in others if name in self.under],
-            heldout=self.heldout,
             contract=self.agreed.standing,
         )
-        return found.model_copy(update={"advisories": self.find_advisories(self.rules, found.every_runtime())})
 
     @contextmanager
     def _stage(self, name: str) -> Iterator[None]:

@@ -65,6 +65,8 @@ class Execution:
     manifest: Manifest
     job: RunJob
     oracle: Oracle
+    seed: str
+    """Of the probes."""
     inferred: bool
     contract: Contract | None = None
     prior: Prior | None = None
@@ -248,7 +250,7 @@ class Execution:
             "probe_seconds": probes.seconds,
             "quantised": sources.facts.quantisation is not None and sources.facts.quantisation.method != "none",
             "inferred": self.inferred,
-            "seed": self.tools.probe_seed(sources.sealed.digest),
+            "seed": self.seed,
         }
 
     def _probed(self, order: _Order, spec: dict[str, Any]) -> list[JobRecord]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from acceptd.contracts.effective import Agreed
 from acceptd.evidence import JobRecord, Sealed, SealFailure, Submission
+from acceptd.fleet.examined import Examined
 from acceptd.judge.finding import Judgement
 from acceptd.judge.profiles import judge_all
 from acceptd.judge.words import make
@@ -25,6 +27,13 @@ class Outcome:
     contract_digest: str
     judgement: Judgement
     timings_ms: dict[str, float]
+
+
+def judge(rules: Rules, examined: Examined, agreed: Agreed) -> Outcome:
+    """Return what an examination comes to under the acceptor's rules and the contract in force, judged now."""
+    submission, manifest = examined.submission, examined.manifest
+    judgement = judge_all(manifest, agreed.contract, rules.policy, submission, utc_now(), rules.targets)
+    return Outcome(submission, manifest, agreed.contract, agreed.digest, judgement, dict(examined.timings_ms))
 
 
 def refused(rules: Rules, submission: str, team: str, failure: SealFailure) -> Outcome:

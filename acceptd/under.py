@@ -38,6 +38,8 @@ class Shared:
     inputs: Blob
     expected: Blob
     oracle: Oracle
+    seed: str
+    """Of the probes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,7 @@ class UnderOne:
                     shared.manifest,
                     job,
                     shared.oracle,
+                    shared.seed,
                     inferred=self.inferred,
                     contract=self.contract,
                     prior=self.prior,

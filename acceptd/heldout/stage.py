@@ -115,6 +115,8 @@ class Stage:
     agreed: Agreed
     keep: Callable[[Mapping[str, int], int], dict[str, KeptFile]] = lambda _files, _most: {}
     """Keeps what lies behind descriptors, up to so many bytes."""
+    only: Sequence[Target] | None = None
+    """The profiles that are evaluated here; None: every one that is required."""
     started: float = field(default_factory=time.monotonic)
     """When the fixed time began: once a cell stands and the sets are decoded, which no model has a part in."""
 
@@ -125,8 +127,8 @@ class Stage:
 
     @property
     def targets(self) -> list[Target]:
-        """The required profiles, all of them evaluated at once."""
-        return [one for one in self.rules.targets if one.required]
+        """The required profiles, all of them evaluated at once, as far as that is to happen here."""
+        return [one for one in (self.rules.targets if self.only is None else self.only) if one.required]
 
     def run(self) -> HeldOut:
         """Evaluate once; return what came of it. Raises GivenUpError."""
@@ -178,7 +180,7 @@ class Stage:
         models = [
             one for one in self.bundle.manifest.models if any(golden.model == one.name for golden in vectors.sets)
         ]
-        seconds = JOBS_PART * self.length / (max(1, len(models)) * len(targets) * ATTEMPTS)
+        seconds = JOBS_PART * self.length / (max(1, len(models) * len(targets)) * ATTEMPTS)
         for target in targets:
             for model in (one for one in models if one.file in self.bundle.facts):
                 blob = outputs[target.profile.name][model.name] = stack.enter_context(
