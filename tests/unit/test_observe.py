@@ -16,7 +16,6 @@ from acceptd.cli import observe as command
 from acceptd.cli import release
 from acceptd.errors import ReleaseError, ReleaseNotFoundError
 from acceptd.judge.codes import CODES
-from acceptd.lifecycle import Lifecycle
 from acceptd.outcomes import Outcome
 from acceptd.policy.observe import ObserveTable
 from acceptd.policy.policy import ApprovalsTable, Policy
@@ -29,6 +28,8 @@ from acceptd.report.observed import headline
 from acceptd.report.observed_page import page, refusal
 from acceptd.review.standing import OBSERVED
 from acceptd.rules import Rules
+from acceptd.steps.finishing import Finishing
+from acceptd.steps.promoting import Promoting
 from acceptd.verdicts import entry_body, observed, promotable, report_of
 from tests import judge_world
 from tests.release_world import MODEL, Accepted, World, memory_directory
@@ -185,9 +186,9 @@ def test_bytes_of_what_was_observed_are_neither_stored_nor_kept_for_a_person(tmp
         queue = Space(advance=lambda _id, state, *, told=told, **data: told.update(data, state=state))
         paths = Space(sealed=tmp_path / "sealed", quarantine=tmp_path / "quarantine", state=tmp_path)
         row = Space(id="s-1", data={"verdict": verdict, "observed": True, "promote": ["production"]})
-        lifecycle = cast("Any", Space(paths=paths, queue=queue, _discard=lambda _row: None))
-        Lifecycle._promote(lifecycle, cast("Any", row))
-        Lifecycle._clean(lifecycle, cast("Any", row))
+        parts = cast("Any", Space(paths=paths, queue=queue))
+        Promoting.promote(parts, cast("Any", row))
+        Finishing.put_away(parts, cast("Any", row))
         assert told == {"state": "promoted", "release": None, "releases": None, "promotion_trouble": ""}
         assert list((tmp_path / "sealed").iterdir()) == []
 

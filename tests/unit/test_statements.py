@@ -6,7 +6,6 @@ import json
 import math
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,8 +17,6 @@ from acceptd.acceptance import Outcome
 from acceptd.errors import InternalError
 from acceptd.evidence import JobRecord, PlacedNode, Placement, Schema, SealFailure, Submission, ValueInfo
 from acceptd.known_rules import KnownRules
-from acceptd.lifecycle import Lifecycle
-from acceptd.metrics.counting import Counting
 from acceptd.policy.manifest import Manifest
 from acceptd.policy.policy import Policy
 from acceptd.policy.profile import Profile
@@ -31,6 +28,7 @@ from acceptd.record.queue import Queue
 from acceptd.rules import Rules
 from acceptd.statement.parts import dimension, milliseconds, whole, word
 from acceptd.statement.schemas import KINDS, MODELS, schema_text
+from acceptd.steps.recording import Recording
 from acceptd.verdicts import Prepared, entry_body
 from sandbox import session
 from tests import judge_world as world
@@ -225,10 +223,7 @@ def test_an_entry_that_comes_between_does_not_make_the_number_a_lie(
     create_keys(tmp_path)
     with Ledger.open(tmp_path) as ledger:
         queue = Queue(ledger)
-        lifecycle: Any = SimpleNamespace(
-            ledger=ledger, queue=queue, ledger_signer=load_signer(tmp_path, "ledger"), _known=KnownRules(ledger),
-            standing=lambda: "unanchored", on_verdict=lambda: None, count=Counting(),
-        )  # fmt: skip
+        recording = Recording(ledger, queue, load_signer(tmp_path, "ledger"), KnownRules(ledger))
         rules = Rules(Policy(), "a" * 64, Profile(), "b" * 64, DOCS)
         tree = Ledger.tree
 
@@ -247,7 +242,7 @@ def test_an_entry_that_comes_between_does_not_make_the_number_a_lie(
             refused = outcomes.refused(
                 rules, name, "mosaic", SealFailure(code="seal/link", where="x", message="y")
             )
-            Lifecycle._record(lifecycle, row, rules, refused)
+            recording.record(row, rules, refused)
             names = set()
         monkeypatch.undo()
         verdicts = {entry.submission: entry for entry in ledger.entries(kind="verdict")}
