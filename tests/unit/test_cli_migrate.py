@@ -48,7 +48,7 @@ def paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Paths:
 def test_the_daemon_migrates_before_it_opens_the_ledger(paths: Paths) -> None:
     one = daemons.Daemon(paths, Settings())
     with ExitStack() as stack, pytest.raises(ConfigError, match="key"):  # it has no keys: that is what comes next
-        one._open(stack)
+        one.site.open(stack)
     with Ledger.open(paths.state, create=False) as ledger:
         assert ledger.tree().size == 1
     assert len(list(paths.backups.iterdir())) == 1

@@ -12,9 +12,9 @@ from sqlalchemy import select, text
 
 from acceptd.cell.limits import KINDS
 from acceptd.config import Settings
-from acceptd.daemon import Daemon
 from acceptd.errors import ConfigError, LedgerError
 from acceptd.housekeeping import Housekeeping
+from acceptd.opening import deadline
 from acceptd.policy import load
 from acceptd.policy.policy import Policy
 from acceptd.policy.profile import Profile
@@ -215,9 +215,8 @@ def test_running_work_whose_drop_was_taken_out_of_the_inbox_is_given_up_and_no_o
 def test_a_deadline_counts_from_the_claim_and_a_clock_set_back_gives_nobody_more_than_the_whole(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    daemon = SimpleNamespace(settings=Settings(submission_seconds=100))
-    monkeypatch.setattr("acceptd.daemon.time", SimpleNamespace(monotonic=lambda: 50.0, time=lambda: 1_000.0))
-    of = lambda claimed: Daemon._deadline(daemon, claimed)  # type: ignore[arg-type] # noqa: E731
+    monkeypatch.setattr("acceptd.opening.time", SimpleNamespace(monotonic=lambda: 50.0, time=lambda: 1_000.0))
+    of = lambda claimed: deadline(100.0, claimed)  # noqa: E731
     assert of(1_000.0) == 150.0
     assert of(940.0) == 90.0, "claimed a minute ago, whatever was restarted meanwhile"
     assert of(0.0) < 50.0, "over long since"
