@@ -36,6 +36,10 @@ class StateError(UserError):
     """The state directory is missing, foreign, newer than this version, or held by another process."""
 
 
+class FleetAwayError(StateError):
+    """Something that a fleet shares cannot be reached now. Says nothing about any submission."""
+
+
 class SigningError(StateError):
     """A command that holds a private key did not sign: wrong, slow, or dead. Nothing is lost."""
 

@@ -1,0 +1,167 @@
+"""Procrastinate's tables in the fleet's database: made, upgraded by its own migrations, and who may do what there.
+
+Procrastinate keeps no number of its schema: ``acceptd_tasks_schema`` lists which of its migrations the database
+has. What is added to its tables is ours and named so: indexes that keep each call's cost apart from what waits,
+bounds of a row's size, and a trigger that wakes workers where Procrastinate lets them poll.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+from acceptd.errors import StateError
+from acceptd.fleet.connection import plain_url, translated
+
+ROLES: Final = ("acceptd_intake", "acceptd_worker", "acceptd_promoter")
+_LOCK: Final = 0x61636365_70746432
+"""Of the advisory lock under which the schema is changed."""
+
+_LIVE: Final = "status IN ('todo', 'doing')"
+_OURS: Final = (
+    (
+        f"CREATE INDEX IF NOT EXISTS acceptd_jobs_live ON procrastinate_jobs (queue_name, status, priority, id) "
+        f"WHERE {_LIVE}"
+    ),
+    (
+        "CREATE INDEX IF NOT EXISTS acceptd_jobs_team ON procrastinate_jobs "
+        f"(queue_name, (args->>'team'), priority) WHERE {_LIVE}"
+    ),
+    (
+        f"CREATE INDEX IF NOT EXISTS acceptd_jobs_submission ON procrastinate_jobs ((args->>'submission')) "
+        f"WHERE {_LIVE}"
+    ),
+    # What fetching asks for each candidate: whether its lock is held, or waited for by an earlier one.
+    f"CREATE INDEX IF NOT EXISTS acceptd_jobs_lock ON procrastinate_jobs (lock, priority DESC, id) WHERE {_LIVE}",
+    # Rows are many and short-lived: vacuum comes after so many, not after a fifth of a table that was once large.
+    (
+        "ALTER TABLE procrastinate_jobs SET (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=2000, "
+        "autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=2000)"
+    ),
+    "ALTER TABLE procrastinate_events SET (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=5000)",
+    "ALTER TABLE procrastinate_workers SET (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=200)",
+    # A row that a hostile node wrote is small before anybody reads it.
+    "ALTER TABLE procrastinate_jobs DROP CONSTRAINT IF EXISTS acceptd_small",
+    (
+        "ALTER TABLE procrastinate_jobs ADD CONSTRAINT acceptd_small CHECK (octet_length(args::text) <= 4096 "
+        "AND octet_length(coalesce(lock, '')) <= 512 AND octet_length(coalesce(queueing_lock, '')) <= 1024)"
+    ),
+    # Procrastinate notifies of new rows only: who waits for a lock or a retry would find it at the next poll.
+    """
+    CREATE OR REPLACE FUNCTION acceptd_wake() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+        PERFORM pg_notify('procrastinate_queue_v1#' || OLD.queue_name,
+                          json_build_object('type', 'job_inserted', 'job_id', OLD.id)::text);
+        RETURN NULL;
+    END; $$
+    """,
+    "DROP TRIGGER IF EXISTS acceptd_wake_update ON procrastinate_jobs",
+    (
+        "CREATE TRIGGER acceptd_wake_update AFTER UPDATE OF status ON procrastinate_jobs FOR EACH ROW "
+        "WHEN (OLD.status = 'doing' AND NEW.status <> 'doing' AND (OLD.lock IS NOT NULL OR NEW.status = 'todo')) "
+        "EXECUTE FUNCTION acceptd_wake()"
+    ),
+    "DROP TRIGGER IF EXISTS acceptd_wake_delete ON procrastinate_jobs",
+    (
+        "CREATE TRIGGER acceptd_wake_delete AFTER DELETE ON procrastinate_jobs FOR EACH ROW "
+        "WHEN (OLD.status = 'doing' AND OLD.lock IS NOT NULL) EXECUTE FUNCTION acceptd_wake()"
+    ),
+)
+
+_SEES: Final = {
+    "acceptd_intake": "true",
+    "acceptd_worker": "task_name IN ('acceptd.examine', 'acceptd.decide', 'acceptd.given-up')",
+    "acceptd_promoter": "true",
+}
+_ADDS: Final = {
+    "acceptd_intake": "task_name IN ('acceptd.order', 'acceptd.finish', 'acceptd.given-up')",
+    "acceptd_worker": _SEES["acceptd_worker"],
+    "acceptd_promoter": "true",
+}
+_TAKES: Final = {
+    "acceptd_intake": "task_name = 'acceptd.finish'",
+    "acceptd_worker": "task_name = 'acceptd.examine'",
+    "acceptd_promoter": "true",
+}
+_CANCELS: Final = "task_name IN ('acceptd.order', 'acceptd.examine')"
+
+
+def apply_schema(url: str, *, finish: bool = True) -> list[str]:
+    """Make the queue's tables, or bring older ones up to this version of Procrastinate; return what was done.
+
+    Idempotent, and safe when two do it at once. ``finish=False`` leaves out the migrations that its documentation
+    calls ``post``: those wait until no node of the earlier version runs any more.
+
+    Raises:
+        StateError: the database cannot be reached or refuses it, or it is of a newer version.
+    """
+    import psycopg
+
+    with translated(), psycopg.connect(plain_url(url)) as connection:
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+        done = _migrate(connection, finish=finish)
+        for statement in _OURS:
+            connection.execute(statement)
+        _grant(connection)
+        return done
+
+
+def _migrate(connection: Any, *, finish: bool) -> list[str]:
+    from procrastinate.schema import SchemaManager
+
+    here = sorted(path.name for path in Path(SchemaManager.get_migrations_path()).glob("*.sql"))
+    connection.execute("CREATE TABLE IF NOT EXISTS acceptd_tasks_schema (migration text PRIMARY KEY)")
+    known = {row[0] for row in connection.execute("SELECT migration FROM acceptd_tasks_schema")}
+    present = connection.execute("SELECT to_regclass('procrastinate_jobs')").fetchone()[0] is not None
+    if present and not known:
+        raise StateError(
+            "the database has tables of Procrastinate that acceptd did not make",
+            remedy="give acceptd a database of its own",
+        )
+    if newer := sorted(known - set(here)):
+        raise StateError(
+            f"the queue's tables are newer than this acceptd: {newer[-1]}", remedy="upgrade this node"
+        )
+    due = [name for name in here if name not in known and (finish or not present or "_post_" not in name)]
+    if not present:
+        connection.execute(SchemaManager.get_schema())
+    else:
+        for name in due:
+            connection.execute((Path(SchemaManager.get_migrations_path()) / name).read_bytes())
+    for name in due:
+        connection.execute("INSERT INTO acceptd_tasks_schema VALUES (%s)", (name,))
+    return due
+
+
+def _grant(connection: Any) -> None:
+    """Give each role that exists what it needs. The owner of the tables stands above the rows' rules."""
+    wanted = list(ROLES)
+    roles = [
+        row[0] for row in connection.execute("SELECT rolname FROM pg_roles WHERE rolname = ANY(%s)", (wanted,))
+    ]
+    connection.execute("ALTER TABLE procrastinate_jobs ENABLE ROW LEVEL SECURITY")
+    for (policy,) in connection.execute(
+        "SELECT policyname FROM pg_policies WHERE tablename = 'procrastinate_jobs' AND policyname LIKE 'acceptd_%'"
+    ).fetchall():
+        connection.execute(f'DROP POLICY "{policy}" ON procrastinate_jobs')
+    for role in roles:
+        sees, adds, takes = _SEES[role], _ADDS[role], _TAKES[role]
+        rules = [
+            ("sees", f"FOR SELECT TO {role} USING ({sees})"),
+            ("adds", f"FOR INSERT TO {role} WITH CHECK ({adds})"),
+        ]
+        rules += [("takes", f"FOR UPDATE TO {role} USING ({takes}) WITH CHECK ({takes})")]
+        rules += [("ends", f"FOR DELETE TO {role} USING ({takes})")]
+        if role == "acceptd_intake":
+            told = f"FOR UPDATE TO {role} USING ({_CANCELS}) WITH CHECK ({_CANCELS} AND abort_requested)"
+            rules.append(("cancels", told))
+        for name, rule in rules:
+            connection.execute(f"CREATE POLICY {role}_{name} ON procrastinate_jobs {rule}")
+        for grant in (
+            "SELECT, INSERT, UPDATE, DELETE ON procrastinate_jobs",
+            "SELECT, INSERT ON procrastinate_events",
+            "SELECT, INSERT, UPDATE, DELETE ON procrastinate_workers",
+            "USAGE ON SEQUENCE procrastinate_jobs_id_seq, procrastinate_events_id_seq",
+            "SELECT, UPDATE ON procrastinate_periodic_defers",
+        ):
+            connection.execute(f"GRANT {grant} TO {role}")
