@@ -149,7 +149,7 @@ _SOURCES: Final[dict[Group, dict[str, str]]] = {
         "make a process group": "os.setpgid(0, 0); escaped = True",
         "schedule itself away": "os.sched_setaffinity(0, {0}); escaped = True",
         "change its scheduler": "os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0)); escaped = True",
-        "renice": "os.setpriority(os.PRIO_PROCESS, 0, 0); escaped = True",
+        "renice": "os.setpriority(os.PRIO_PROCESS, 0, 19); escaped = True",
         "adopt orphans": _prctl("36", "1", "0", "0", "0"),
         "name a thread by prctl": _prctl("15", "b'evil'", "0", "0", "0"),
         "make itself dumpable": _prctl("4", "1", "0", "0", "0"),
