@@ -109,11 +109,14 @@ class Acceptance:
     """Of held-out vectors. None: there are none here, as in a local check."""
     seed: str = ""
     """Of the probes, where another chose it; empty: the tools' own for this bundle."""
+    place: str = ""
+    """Where the sealed bundle lies below the tools' ``sealed``; empty: in the drop's own directory."""
     keep: Callable[[Mapping[str, int], int], dict[str, KeptFile]] = lambda _files, _most: {}
     """Keeps what lies behind descriptors, up to so many bytes; without a ledger nothing is kept."""
 
     def __post_init__(self) -> None:
         self.team = LOCAL if self.drop.team == ANY_TEAM else self.drop.team
+        self.place = self.place or f"{self.drop.id}/{BUNDLE}"
 
     def run(self, sealed: Sealed | None = None) -> Outcome:
         """Take the drop through all stages; with ``sealed`` the sealing was done before (recovery).
@@ -175,8 +178,8 @@ class Acceptance:
         assert examined.manifest is not None
         assert self.agreed.contract is not None
         assert sealed is not None
-        place, known = f"{self.drop.id}/{BUNDLE}", known_seconds(examined.submission.jobs)
-        bundle = Bundle(place, examined.manifest, sealed, examined.facts(), known)
+        known = known_seconds(examined.submission.jobs)
+        bundle = Bundle(self.place, examined.manifest, sealed, examined.facts(), known)
         held_out = HeldOutOf(self.agreed.contract, self.agreed.digest, self.keeper)
         return Stage(self.rules, self.tools, self.hold, bundle, held_out, self.keep, targets)
 
@@ -185,7 +188,7 @@ class Acceptance:
     @property
     def sealed_directory(self) -> Path:
         """Where the sealed bundle lies."""
-        return self.tools.sealed / self.drop.id / BUNDLE
+        return self.tools.sealed / self.place
 
     def seal(self) -> tuple[Sealed | None, SealFailure | None]:
         """Seal the drop into acceptd's own storage; a refusal is evidence, not an error."""
@@ -215,7 +218,7 @@ class Acceptance:
         paths = [file.path for file in sealed.files]
         if MANIFEST_FILE in paths:
             with self._stage("manifest"):
-                self._read_manifest()
+                self.read_manifest()
             if self.manifest is None:
                 return
         else:
@@ -285,7 +288,8 @@ class Acceptance:
     def _examination(self, sealed: Sealed) -> Examination:
         return Examination(self.rules, sealed, self.manifest, self._job)
 
-    def _read_manifest(self) -> None:
+    def read_manifest(self) -> None:
+        """Read ``bundle.toml`` of the sealed bundle, in a job; one that is not valid leaves no manifest."""
         limits = job_limits("manifest", self.rules.policy.limits)
         record = self._job("manifest", {MANIFEST_FILE: MANIFEST_FILE}, {"path": MANIFEST_FILE}, limits)
         self.jobs.append(record)
@@ -332,7 +336,7 @@ class Acceptance:
         profile: Profile | None = None,
         shelf: Shelf | None = None,
     ) -> JobRecord:
-        shelf = shelf or Shelf("sealed", f"{self.drop.id}/{BUNDLE}")
+        shelf = shelf or Shelf("sealed", self.place)
         self.hold.check()
         record = self.tools.cells.at(self.hold.slot).run(
             kind,

@@ -86,7 +86,7 @@ class Embedded:
         rooms = self._rooms
         terms = Terms.of(self._helm.rules().policy)
         tell(reconcile(self._paths.state, rooms.ledger, rooms.keys, terms=terms))
-        guarded(self._house.finish_canaries)
+        guarded(self._house.releases.finish_canaries)
         for death in rooms.queue.recover():
             log.warning("taken up after a death", submission=death.id, state=death.state, deaths=death.deaths)
         for claim in rooms.inbox.leftovers():
@@ -98,7 +98,7 @@ class Embedded:
             beside=self._write_progress,
         )
         self._offer_again()
-        self._house.watch_space()  # before the first claim
+        self._house.space.watch_space()  # before the first claim
         rooms.inbox.start()
 
     def shown(self, pulse: Pulse) -> AbstractContextManager[None]:

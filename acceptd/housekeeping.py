@@ -6,6 +6,8 @@ import os
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
 
 import structlog
 
@@ -15,15 +17,93 @@ from acceptd.config import Paths, Settings
 from acceptd.errors import AcceptdError
 from acceptd.lifecycle import EXAMINED
 from acceptd.policy.load import load_reviewers
+from acceptd.promotions import Promotions
 from acceptd.record import reserve
+from acceptd.record.log import Ledger
+from acceptd.record.notary import Notary
 from acceptd.release.reconcile import Reconciled, catch_up
 from acceptd.release.rests import Rests
 from acceptd.release.settle import Terms
+from acceptd.release.signers import ReleaseKeys
 from acceptd.review.desk import Desk
 from acceptd.rooms import Rooms
 from acceptd.rules import Rules
 
 log = structlog.get_logger("acceptd.daemon")
+
+
+@dataclass(slots=True)
+class Releases:
+    """What releases need beside promotions: whoever holds the release keys sees to it now and then."""
+
+    state: Path
+    rules: Callable[[], Rules]
+    ledger: Ledger
+    keys: ReleaseKeys
+    promotions: Promotions
+    notary: Notary
+    beat: Callable[[], None]
+    """Gives the sign of life, between two steps."""
+    rests: Rests = field(default_factory=Rests)
+    """Of what cannot be caught up with: each try may burn a number."""
+    canaries: Unfinished = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.canaries = Unfinished(self.ledger)
+
+    def keep_releases(self) -> None:
+        """Finish what was killed, refresh what expires, promote what has had its time, write a checkpoint."""
+        terms = Terms.of(self.rules().policy)
+        tell(catch_up(self.state, self.ledger, self.keys, terms=terms, between=self.beat, rests=self.rests))
+        self.finish_canaries()
+        self.promotions.keep(self.beat)
+        self.notary.nudge()
+
+    def finish_canaries(self) -> None:
+        """Carry out what an evaluation of a canary decided, where a kill came between its entry and that."""
+        rules, found = self.rules(), self.canaries.cut_off()
+        if found:
+            desk = Desk(self.state, self.ledger, rules.policy, load_reviewers(rules.directory))
+            people = People(desk.decided, desk.rejected, rules.policy.channel)
+            terms = Terms.of(rules.policy)
+            tell(resume(self.state, self.ledger, self.keys, found, people, terms=terms, rests=self.rests))
+
+
+@dataclass(slots=True)
+class Space:
+    """Stops the inbox where the disk is nearly full."""
+
+    state: Path
+    least: int
+    """Bytes."""
+    inbox: Pausing
+    keep_reserve: bool = True
+    """Whether the ledger, and with it its reserve, is on this disk."""
+    paused: bool = False
+
+    def watch_space(self) -> None:
+        """Stop claiming where the disk is nearly full, and go on where it is not any more; keep the reserve."""
+        free = shutil.disk_usage(self.state).free
+        if free < self.least and not self.paused:
+            self.paused = True
+            self.inbox.pause()
+            log.error("intake paused: the disk is nearly full", free_bytes=free)
+        elif free >= self.least and self.paused:
+            self.paused = False
+            self.inbox.resume()
+            log.info("intake resumed", free_bytes=free)
+        if not self.paused and self.keep_reserve and not reserve.keep(self.state):
+            log.warning("no room for the ledger's reserve", free_bytes=free)
+
+
+class Pausing(Protocol):
+    """Who can be told to claim nothing for a while."""
+
+    def pause(self) -> None:
+        """Claim nothing more."""
+
+    def resume(self) -> None:
+        """Claim again."""
 
 
 @dataclass(slots=True)
@@ -37,18 +117,33 @@ class Housekeeping:
     offer_again: Callable[[], None]
     beat: Callable[[], None]
     """Gives the sign of life, between two steps."""
-    paused: bool = False
-    """Nothing is claimed: the disk is nearly full."""
-    rests: Rests = field(default_factory=Rests)
-    """Of what cannot be caught up with: each try may burn a number."""
-    canaries: Unfinished = field(init=False)
+    releases: Releases = field(init=False)
+    space: Space = field(init=False)
 
     def __post_init__(self) -> None:
-        self.canaries = Unfinished(self.rooms.ledger)
+        rooms = self.rooms
+        self.releases = Releases(
+            self.paths.state,
+            self.rules,
+            rooms.ledger,
+            rooms.keys,
+            rooms.lifecycle.promotions,
+            rooms.notary,
+            self.beat,
+        )
+        self.space = Space(self.paths.state, self.settings.min_free_bytes, rooms.inbox)
+
+    @property
+    def paused(self) -> bool:
+        """Whether nothing is claimed: the disk is nearly full."""
+        return self.space.paused
 
     def do(self) -> None:
         """Do one duty after the other."""
-        for duty in (self.watch_space, self.look_for_withdrawn, self.offer_again, self.keep_releases):
+        duties = (
+            self.space.watch_space, self.look_for_withdrawn, self.offer_again, self.releases.keep_releases,
+        )  # fmt: skip
+        for duty in duties:
             guarded(duty)
             self.beat()
         self.rooms.retention.nudge()
@@ -61,41 +156,6 @@ class Housekeeping:
             row = rooms.queue.get(submission)
             if row is not None and row.state in EXAMINED and not os.path.lexists(row.path):
                 rooms.workers.give_up(submission, "withdrawn")
-
-    def keep_releases(self) -> None:
-        """Finish what was killed, refresh what expires, promote what has had its time, write a checkpoint."""
-        terms = Terms.of(self.rules().policy)
-        rooms = self.rooms
-        tell(
-            catch_up(self.paths.state, rooms.ledger, rooms.keys, terms=terms, between=self.beat, rests=self.rests)
-        )
-        self.finish_canaries()
-        self.rooms.lifecycle.promotions.keep(self.beat)
-        self.rooms.notary.nudge()
-
-    def finish_canaries(self) -> None:
-        """Carry out what an evaluation of a canary decided, where a kill came between its entry and that."""
-        rooms, rules = self.rooms, self.rules()
-        found = self.canaries.cut_off()
-        if found:
-            desk = Desk(self.paths.state, rooms.ledger, rules.policy, load_reviewers(rules.directory))
-            people = People(desk.decided, desk.rejected, rules.policy.channel)
-            terms = Terms.of(rules.policy)
-            tell(resume(self.paths.state, rooms.ledger, rooms.keys, found, people, terms=terms, rests=self.rests))
-
-    def watch_space(self) -> None:
-        """Stop claiming where the disk is nearly full, and go on where it is not any more; keep the reserve."""
-        free = shutil.disk_usage(self.paths.state).free
-        if free < self.settings.min_free_bytes and not self.paused:
-            self.paused = True
-            self.rooms.inbox.pause()
-            log.error("intake paused: the disk is nearly full", free_bytes=free)
-        elif free >= self.settings.min_free_bytes and self.paused:
-            self.paused = False
-            self.rooms.inbox.resume()
-            log.info("intake resumed", free_bytes=free)
-        if not self.paused and not reserve.keep(self.paths.state):
-            log.warning("no room for the ledger's reserve", free_bytes=free)
 
 
 def guarded(duty: Callable[[], None]) -> None:

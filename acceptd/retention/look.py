@@ -59,7 +59,7 @@ class Look:
         for folder, kind in FOLDERS.items():
             try:
                 with opened(self.state / folder) as fd:
-                    names = sorted(name for name in os.listdir(fd) if not name.startswith(".tmp-"))
+                    names = sorted(name for name in os.listdir(fd) if not name.startswith("."))
             except FileNotFoundError:
                 continue
             except OSError as error:  # a link in its place, above all
