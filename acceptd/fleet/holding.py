@@ -9,7 +9,7 @@ from typing import Any
 
 import structlog
 
-from acceptd.fleet.task import MAX_DEATHS, PREFIX, PROMOTER, FleetTask, read
+from acceptd.fleet.task import MAX_DEATHS, PREFIX, FleetTask, read
 
 log = structlog.get_logger("acceptd.fleet")
 
@@ -53,7 +53,7 @@ def after_death(task: FleetTask) -> FleetTask:
     died = task.again(deaths=task.deaths + 1)
     if died.deaths < MAX_DEATHS or task.kind == "given-up":
         return died
-    return died.again(kind="given-up", queue=PROMOTER, what=task.kind, tries=0, waits=0, avoid="", passes=0)
+    return died.given_up("deaths")
 
 
 async def take_back(connection: Any, number: int, worker: int | None, *, death: bool) -> FleetTask | None:

@@ -68,6 +68,12 @@ _OURS: Final = (
     ),
 )
 
+_TURNS: Final = (
+    "CREATE INDEX IF NOT EXISTS fleet_submissions_turns ON submissions (team, received_at, id) "
+    "WHERE state = 'sealed'"
+)
+"""On the record's own table, where it is there already: what ``refill`` walks along."""
+
 _SEES: Final = {
     "acceptd_intake": "true",
     "acceptd_worker": "task_name IN ('acceptd.examine', 'acceptd.decide', 'acceptd.given-up')",
@@ -102,6 +108,8 @@ def apply_schema(url: str, *, finish: bool = True) -> list[str]:
         done = _migrate(connection, finish=finish)
         for statement in _OURS:
             connection.execute(statement)
+        if connection.execute("SELECT to_regclass('submissions')").fetchone()[0] is not None:
+            connection.execute(_TURNS)
         _grant(connection)
         return done
 
@@ -158,10 +166,10 @@ def _grant(connection: Any) -> None:
         for name, rule in rules:
             connection.execute(f"CREATE POLICY {role}_{name} ON procrastinate_jobs {rule}")
         for grant in (
-            "SELECT, INSERT, UPDATE, DELETE ON procrastinate_jobs",
+            "SELECT, INSERT, DELETE, UPDATE (status, worker_id, abort_requested, attempts) ON procrastinate_jobs",
             "SELECT, INSERT ON procrastinate_events",
             "SELECT, INSERT, UPDATE, DELETE ON procrastinate_workers",
             "USAGE ON SEQUENCE procrastinate_jobs_id_seq, procrastinate_events_id_seq",
-            "SELECT, UPDATE ON procrastinate_periodic_defers",
+            "SELECT, UPDATE (job_id) ON procrastinate_periodic_defers",
         ):
             connection.execute(f"GRANT {grant} TO {role}")

@@ -49,6 +49,8 @@ class FleetTask(BaseModel):
     profile: _Text = ""
     what: Kind | None = None
     """Of ``given-up``: which task was."""
+    why: Literal["", "deaths", "deadline"] = ""
+    """Of ``given-up``: what its worker says; the promoter looks at its own clock."""
     tries: _Count = 0
     """How often it was tried to an ``inconclusive`` end."""
     deaths: _Count = 0
@@ -85,6 +87,11 @@ class FleetTask(BaseModel):
         """Return what the row carries: no member that has its default."""
         return self.model_dump(mode="json", exclude={"kind", "queue", "number"}, exclude_defaults=True)
 
+    def given_up(self, why: Literal["deaths", "deadline"]) -> FleetTask:
+        """Return the task that tells the promoter that nobody does this one any more."""
+        fresh = {"tries": 0, "waits": 0, "avoid": "", "passes": 0}
+        return self.again(kind="given-up", queue=PROMOTER, what=self.kind, why=why, **fresh)
+
     def again(self, **changes: Any) -> FleetTask:
         """Return the task of the next try."""
         return self.model_copy(update={"number": 0, **changes})
@@ -108,7 +115,7 @@ class Cancel:
         self._event = threading.Event()
         self._calls: list[Callable[[Reason], None]] = []
         self.reason: Reason = ""
-        """``withdrawn``, ``stop``, or ``interrupted`` where the task was given to another worker."""
+        """``withdrawn``, ``deadline``, ``stop``, or ``interrupted`` where another worker was given the task."""
 
     def set(self, reason: Reason) -> bool:
         """Tell it to end; False where it was told before."""

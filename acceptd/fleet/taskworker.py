@@ -10,7 +10,8 @@ it raises StateError, LedgerError,  something of ours is away (a database, a sto
 OSError or their kin                later, until somebody's deadline ends it; nobody's death
 it raises anything else             again, and counted as a death; with the second the promoter gets ``given-up``
 the process dies                    the same, by the promoter's watch
-it is cancelled, or the node stops  GivenUpError: out of the queue (``withdrawn``), or back into it (``stop``)
+it raises GivenUpError, with the    ``withdrawn``: out of the queue; ``stop``: back into it, nobody's death;
+reason in ``cancel``                ``deadline``: the promoter gets ``given-up``
 =================================== =====================================================================
 """
 
@@ -46,7 +47,14 @@ BACK_OFF: Final = 5.0
 LONGEST: Final = 60.0
 PASSES: Final = 3
 """How often the node that tried a task last leaves it to others."""
-_END = Literal["done", "inconclusive", "away", "failed", "stop", "withdrawn", "lost", "passed"]
+_END = Literal["done", "inconclusive", "away", "failed", "stop", "deadline", "withdrawn", "lost"]
+_GIVEN_UP: Final[dict[Reason, _END]] = {
+    "": "stop",
+    "stop": "stop",
+    "deadline": "deadline",
+    "withdrawn": "withdrawn",
+    "interrupted": "lost",
+}
 _PRUNED: Final = 10 * 365 * 86_400.0
 """Procrastinate's own pruning never comes: after an outage it would take everybody for dead (see ``holding``)."""
 
@@ -259,7 +267,7 @@ class TaskWorker:
             cancel.check()
             result = self._handlers[task.kind](task, cancel)
         except GivenUpError:
-            return {"withdrawn": "withdrawn", "interrupted": "lost"}.get(cancel.reason, "stop")  # type: ignore[return-value]
+            return _GIVEN_UP[cancel.reason]
         except Exception as error:
             ours = _ours(error)
             log.error(  # noqa: TRY400 - a traceback only where it is a surprise
@@ -284,6 +292,8 @@ class TaskWorker:
             follows = holding.after_death(task)
             pause = 0.0 if follows.kind != task.kind else _pause(self._back_off, task.deaths)
             await self._next(connector, job, follows, pause)
+        elif end == "deadline":
+            await self._next(connector, job, task.given_up("deadline"), 0.0)
         elif end == "stop":
             await self._next(connector, job, task.again(), 0.0)
 

@@ -83,6 +83,15 @@ class Admission:
         self.queue.add(task, first=again)
         return "queued"
 
+    def withdraw(self, task_id: str) -> bool:
+        """Take a task that waits out of the queue; False where it does not wait here."""
+        task = self.queue.find(task_id)
+        if task is None:
+            return False
+        self.queue.remove(task)
+        self._forget(task)
+        return True
+
     def room(self) -> bool:
         """Whether tasks were turned away and half of the queue is free again; true once for each time."""
         if self.turned_away and len(self.queue) <= self.limit // 2:

@@ -63,6 +63,10 @@ class Rotation:
     def __contains__(self, task_id: str) -> bool:
         return task_id in self._ids
 
+    def find(self, task_id: str) -> Task | None:
+        """Return the task of that id that waits, or None."""
+        return self._ids.get(task_id)
+
     def add(self, task: Task, *, first: bool = False) -> bool:
         """Queue a task, or as ``first`` of its team; False when its id waits already."""
         if task.id in self._ids:

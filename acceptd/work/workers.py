@@ -135,6 +135,15 @@ class Workers:
                 if lease.submission == submission
             )
 
+    def withdraw(self, submission: str) -> bool:
+        """Take work that waits out of the queue; False where it does not wait. Nothing is told of it."""
+        with self._condition:
+            done = self._admission.withdraw(submission)
+            if done:
+                self._on_change()
+                self._condition.notify_all()
+            return done
+
     def sweep(self) -> None:
         """Give up what runs past its deadline, and end what waits past it. The warden does it in time."""
         with self._condition:
