@@ -59,6 +59,18 @@ class SealError(UserError):
         self.where = where
 
 
+class FleetTrustError(UserError):
+    """What another node handed over does not count: ``message`` says why, in one line.
+
+    ``code`` is the finding's; ``cause`` is a stable word for what was wrong, for metrics and tests.
+    """
+
+    def __init__(self, code: str, cause: str, message: str, *, remedy: str = "") -> None:
+        self.code = code
+        self.cause = cause
+        super().__init__(message, remedy=remedy)
+
+
 class ProtocolViolationError(AcceptdError):
     """A job said something outside the closed set of messages. Always the job's fault."""
 

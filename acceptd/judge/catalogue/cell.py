@@ -26,6 +26,12 @@ TABLE: Final[Table] = {
         "The submission's deadline passed, before its turn came or while it was examined.",
         "Submit again, or ask the operator for more workers or a longer submission_seconds.",
     ),
+    "cell/evidence-refused": Code(
+        "hold",
+        "reviewer",
+        "What a worker handed over about this submission does not count: the reason is in the message.",
+        "See to that worker and to `[[fleet.trust]]` of the policy, then let it be submitted again.",
+    ),
     "cell/job-retried": Code(
         "info",
         "team",
@@ -61,6 +67,12 @@ TABLE: Final[Table] = {
         "team",
         "The drop was taken out of the inbox while it was examined.",
         "Leave a drop where it is until its verdict stands in the outbox; submit again.",
+    ),
+    "cell/workers-disagree": Code(
+        "hold",
+        "reviewer",
+        "Workers say otherwise about the same bytes, and nobody can tell which of them is right.",
+        "Compare those workers (versions, memory, who has access), then let it be submitted again.",
     ),
     "sandbox/forbidden-call": Code(
         "reject",

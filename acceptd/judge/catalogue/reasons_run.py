@@ -221,6 +221,10 @@ TABLE: Final[Reasons] = {
         ("CWE-754",),
     ),
     "cell/deadline": (_NOT_JUDGED, ("CWE-636",)),
+    "cell/evidence-refused": (
+        "Evidence that nobody whom the policy trusts has signed for this order would let any machine decide.",
+        ("CWE-345", "CWE-347"),
+    ),
     "cell/job-retried": (
         "A busy host can make a model look as if it hangs, so a single loss is not held against it.",
         ("CWE-754",),
@@ -231,6 +235,10 @@ TABLE: Final[Reasons] = {
     "cell/wall-missing": (
         "A model that got through the missing wall could have written its own evidence.",
         ("CWE-653", "CWE-250"),
+    ),
+    "cell/workers-disagree": (
+        "A choice between two words about the same bytes would let the one that lies be chosen.",
+        ("CWE-345", "CWE-636"),
     ),
     "heldout/budget-spent": (
         "Each verdict on held-out vectors tells a bit of them; enough of them, and they are known.",
