@@ -12,12 +12,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from acceptd.errors import ConfigError, StateError
 from acceptd.export.settings import ExportTable, HookTable, distinct
 from acceptd.policy.troubles import Trouble, first
 from acceptd.policy.trusted import read_trusted
+from acceptd.record_url import record_url
 
 INSTALLED_STATE = Path("/var/lib/acceptd")
 INSTALLED_POLICIES = Path("/etc/acceptd/policies")
@@ -27,8 +28,8 @@ CHECKOUT = Path(__file__).resolve().parent.parent
 
 NUMBERS = ("workers", "cores", "memory_bytes", "min_free_bytes", "submission_seconds", "stop_seconds")
 """Keys that a variable ``ACCEPTD_<KEY>`` may set, as whole numbers."""
-TEXTS = ("policy", "policies")
-"""Keys that a variable ``ACCEPTD_<KEY>`` may set, as text."""
+TEXTS = ("policy", "policies", "record.url")
+"""Keys that a variable ``ACCEPTD_<KEY>`` may set, as text; a dot is an underscore there."""
 FILE = "acceptd.toml"
 _MAX_BYTES: Final = 1 << 20
 
@@ -121,6 +122,15 @@ class KeysTable(BaseModel):
     revocation: KeyTable = KeyTable()
 
 
+class RecordTable(BaseModel):
+    """Where the record is: in a file of the state directory, or on PostgreSQL (docs/postgresql.md)."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+
+    url: Annotated[str, Field(max_length=2048), AfterValidator(record_url)] = ""
+    """``postgresql://user@host:port/database``, with parameters of libpq and never a password. Empty: SQLite."""
+
+
 class Settings(BaseModel):
     """``acceptd.toml``."""
 
@@ -145,6 +155,7 @@ class Settings(BaseModel):
     queue_limit: Annotated[int, Field(ge=1, le=1_000_000)] = 10_000
     """Submissions that wait in memory; more wait in the database."""
     inbox: InboxTable = InboxTable()
+    record: RecordTable = RecordTable()
     checkpoint: CheckpointTable = CheckpointTable()
     retention: RetentionTable = RetentionTable()
     metrics: MetricsTable = MetricsTable()
@@ -237,13 +248,13 @@ def load_with_sources(state: Path) -> tuple[Settings, dict[str, str]]:
     document = _document(path)
     sources = dict.fromkeys(flat(document), FILE)
     for key in (*TEXTS, *NUMBERS):
-        variable = f"ACCEPTD_{key.upper()}"
+        variable = f"ACCEPTD_{key.upper().replace('.', '_')}"
         value = os.environ.get(variable)
         if not value:
             continue
         if key in NUMBERS and not (value.isascii() and value.isdecimal()):
             raise ConfigError(f"{variable}={value!r:.200} is not a whole number")
-        document[key] = int(value) if key in NUMBERS else value
+        _put(document, key, int(value) if key in NUMBERS else value)
         sources[key] = variable
     found = first(document, Settings)
     if isinstance(found, Trouble):
@@ -252,6 +263,15 @@ def load_with_sources(state: Path) -> tuple[Settings, dict[str, str]]:
         place = path if source == FILE else source
         raise ConfigError(f"{place}: {words}", remedy="docs/operations.md lists the keys")
     return found, sources
+
+
+def _put(document: dict[str, object], key: str, value: object) -> None:
+    """Set a dotted key; where a table is due and something else is, that is left for validation to name."""
+    table, _, name = key.rpartition(".")
+    if not table:
+        document[key] = value
+    elif isinstance(inner := document.setdefault(table, {}), dict):
+        inner[name] = value
 
 
 def flat(document: Mapping[str, Any], before: str = "") -> dict[str, Any]:

@@ -93,6 +93,10 @@ class LedgerStorageError(LedgerError):
     """The ledger cannot be read or written now: its disk, its space, a lock. Says nothing about what is in it."""
 
 
+class LedgerLostError(LedgerStorageError):
+    """The ledger's server went away in the middle, and nothing of the transaction stands: it may be done again."""
+
+
 class AnchorError(InternalError):
     """The place outside the state that keeps checkpoints cannot be reached: nothing is proved, nothing signed."""
 

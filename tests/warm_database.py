@@ -13,13 +13,13 @@ from typing import Any
 
 from sqlalchemy import Engine
 
-from acceptd.record import database
+from acceptd.record import sqlite
 
 
 @contextlib.contextmanager
 def warm_database() -> Iterator[None]:
     """Let every engine that this process and its children make share one dialect and what was compiled for it."""
-    given = database._engine
+    given = sqlite._engine
     first: list[Engine] = []
 
     def engine(path: Path, busy_seconds: float, *, read_only: bool = False) -> Engine:
@@ -32,8 +32,8 @@ def warm_database() -> Iterator[None]:
         del first[1:]
         return made
 
-    database._engine = engine
+    sqlite._engine = engine
     try:
         yield
     finally:
-        database._engine = given
+        sqlite._engine = given

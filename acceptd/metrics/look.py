@@ -7,7 +7,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import structlog
@@ -75,8 +74,7 @@ class Look(Collector):
     def _ledger(self) -> Iterator[Family]:
         size = self.rooms.ledger.tree().size
         yield _one("acceptd_ledger_entries", size)
-        files = (self.paths.ledger, Path(f"{self.paths.ledger}-wal"))
-        yield _one("acceptd_ledger_bytes", sum(one.stat().st_size for one in files if one.exists()))
+        yield _one("acceptd_ledger_bytes", self.rooms.ledger.size())
         if sealed := checkpoint.sizes(self.paths.state):
             yield _one("acceptd_checkpoint_behind_entries", max(0, size - sealed[-1]))
             newest = max(one.stat().st_mtime for one in self.paths.checkpoints.iterdir())

@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from sqlalchemy import Connection, func, literal_column, select
+from sqlalchemy import Connection, func, select
 
 from acceptd.contracts.force import in_force
 from acceptd.errors import AcceptdError, ConfigError, LedgerError, LoaderError
@@ -19,6 +19,7 @@ from acceptd.policy.load import load_reviewers
 from acceptd.policy.reviewers import Reviewers
 from acceptd.portfolio.facts import Agreement, Facts, InForce, Judged, ProfileWord, Promise
 from acceptd.portfolio.rows import Portfolio, assemble
+from acceptd.record.dialects import InEntryOrder
 from acceptd.record.entry import Entry, decode, utc_now
 from acceptd.record.log import Ledger
 from acceptd.record.tables import entries, verdicts
@@ -114,8 +115,7 @@ def _models(connection: Connection) -> list[str]:
 def _newest(connection: Connection, models: Sequence[str], word: str = "") -> dict[str, int]:
     """Return the entry of each model's newest verdict, or of the newest that says ``word``."""
     query = select(verdicts.c.seq)
-    # Rows come in the order of their entries; SQLite's index on the model ends in this number: nothing is sorted.
-    query = query.order_by(literal_column("rowid").desc()).limit(1)
+    query = query.order_by(InEntryOrder().desc()).limit(1)
     if word:
         query = query.where(verdicts.c.verdict == word)
     found = {}

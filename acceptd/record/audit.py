@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Final
 
 from acceptd.errors import AcceptdError, LedgerError, StateError
-from acceptd.record import database
 from acceptd.record.auditing import source
 from acceptd.record.auditing.keys import check_keyring, key_history
 from acceptd.record.auditing.parts import LEAVES, ROWS, Part, Work
@@ -22,8 +21,11 @@ from acceptd.record.auditing.projected import Beside
 from acceptd.record.auditing.report import Audit, Difference, Kept, Report
 from acceptd.record.auditing.rules import BeforeUse
 from acceptd.record.auditing.tree import Tree, outside_claims, own_claims
+from acceptd.record.database import FILE_NAME
 from acceptd.record.keys import Keyring, load_keyring
 from acceptd.record.log import Ledger
+from acceptd.record.place import Place
+from acceptd.record.sqlite import check_file, translated
 
 __all__ = ["Audit", "Difference", "Kept", "examine", "verify"]
 
@@ -52,8 +54,26 @@ def examine(
     ``told`` hears how far it is. Raises StateError only where there is no ledger to look at.
     """
     report = Report()
-    path = state / database.FILE_NAME
-    database.check_file(path)
+    place = Place.of(state)
+    if not place.url:
+        check_file(place.path)
+        return _examine(place, keyring, kept, report, workers, told)
+    from acceptd.record.postgres.snapshot import audited
+
+    with audited(place, report, told) as file:
+        return _examine(file, keyring, kept, report, workers, told)
+
+
+def _examine(
+    place: Place,
+    keyring: Keyring | None,
+    kept: Sequence[Kept],
+    report: Report,
+    workers: int | None,
+    told: Callable[[str], None],
+) -> Audit:
+    """Audit the file of ``place``: the record itself, or what was read of it in one snapshot."""
+    state, path = place.state, place.path
     own = keyring is None
     if keyring is None:
         try:
@@ -61,18 +81,18 @@ def examine(
         except AcceptdError as error:
             report.add("keys", "keyring.json", error)
     try:
-        with Ledger.open(state, create=False, damaged=True) as ledger:
+        with Ledger.open(state, create=False, damaged=True, place=place) as ledger:
             origin = ledger.origin
             keys = key_history(ledger, keyring, report) if keyring is not None else None
             if keys is not None:
                 check_keyring(state, ledger, keys, own, report)
         claims = own_claims(state, origin, keys, report) + outside_claims(kept, origin, keys, report)
-        with database.translated(path), contextlib.closing(source.connect(path)) as raw:
+        with translated(path), contextlib.closing(source.connect(path)) as raw:
             work = Work(raw, path, origin, keys)
             with Pool(work, workers_for(path) if workers is None else workers) as pool:
                 _all(work, pool, Tree(claims, report), report, told)
     except (LedgerError, StateError) as error:
-        report.add("database", database.FILE_NAME, error)
+        report.add("database", FILE_NAME, error)
     return report.audit()
 
 

@@ -1,234 +1,114 @@
-"""The SQLite database behind the ledger: creation, pragmas, transactions, and errors in our own words.
+"""The database behind the ledger, whichever engine carries it: what each promises, its version, and where it is.
 
-WAL; a durable write commits with ``synchronous=FULL`` (1.0 ms), one that only has to survive a killed
-process, not a power cut, with ``NORMAL`` (0.02 ms). Writers queue on a lock inside the process and on
-SQLite's busy timeout between processes. Each thread works on a connection of its own.
+Two engines: SQLite, one file in the state directory (:mod:`acceptd.record.sqlite`), and PostgreSQL, where
+``[record] url`` names one (:mod:`acceptd.record.postgres`, imported only then). Nothing above asks which.
 """
 
 from __future__ import annotations
 
-import contextlib
-import functools
-import os
-import secrets
-import sqlite3
-import stat
-import threading
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any, Final
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from typing import Final
 
-from sqlalchemy import Connection, Engine, create_engine, event, insert, select, text
-from sqlalchemy.engine import URL
-from sqlalchemy.exc import DBAPIError, SQLAlchemyError
-from sqlalchemy.pool import QueuePool
+from sqlalchemy import Connection, insert, inspect, select
+from sqlalchemy.exc import DBAPIError
 
-from acceptd.errors import DuplicateEntryError, LedgerError, LedgerStorageError, StateError
-from acceptd.intake.files import fsync_dir
-from acceptd.record import reserve, tables
+from acceptd.errors import LedgerError, LedgerStorageError, StateError
+from acceptd.record import tables
 
 FILE_NAME: Final = "ledger.sqlite3"
-_BEGIN: Final = "acceptd_begin"
-_SYNCHRONOUS: Final = "acceptd_synchronous"
-_STORAGE: Final = frozenset(
-    {
-        sqlite3.SQLITE_IOERR,
-        sqlite3.SQLITE_FULL,
-        sqlite3.SQLITE_CANTOPEN,
-        sqlite3.SQLITE_READONLY,
-        sqlite3.SQLITE_NOMEM,
-        sqlite3.SQLITE_PROTOCOL,
-    }
-)
-"""Kinds of errors that are the machine's. What is damaged (SQLITE_CORRUPT, SQLITE_NOTADB) is none of them."""
-_STAMPED: Final = text("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'alembic_version'")
+"""Of the state directory, where the record is a file."""
+MOVED: Final = "moved_to"
+"""A row of ``meta``: this ledger goes on elsewhere, and nothing more may be written here."""
 
 
-class Database:
-    """Connections to one database file. Safe from threads; a forked child gets connections of its own."""
+class Database(ABC):
+    """Connections to one database. Safe from threads; a forked child gets connections of its own."""
 
-    def __init__(self, path: Path, *, busy_seconds: float = 60.0, read_only: bool = False) -> None:
-        self.path = path
-        self._busy_seconds = busy_seconds
-        self._engine = _engine(path, busy_seconds, read_only=read_only)
-        self._read_only = read_only
-        self._writer = threading.Lock()
-        self._here = threading.local()
-        self._pid = os.getpid()
-        self._closed = False
+    def __init__(self, place: str) -> None:
+        self.place = place
+        """What messages call it: a path, or a database's name. Never a URL."""
         self.failed = ""
         """Why nothing more is written: the disk refused a write or its synchronisation."""
         self.on_failed: Callable[[str], None] = lambda _reason: None
         """Hears of it, once, in the thread that met it."""
 
-    @contextlib.contextmanager
-    def read(self) -> Iterator[Connection]:
+    @abstractmethod
+    def read(self) -> AbstractContextManager[Connection]:
         """Give a connection in a read transaction: one snapshot from beginning to end."""
-        self._enter()
-        with translated(self.path), self._engine.connect() as connection, connection.begin():
-            yield connection
 
-    @contextlib.contextmanager
-    def write(self, *, durable: bool = True) -> Iterator[Connection]:
-        """Give a connection in BEGIN IMMEDIATE; commit at the end, roll back on any exception.
+    @abstractmethod
+    def write(
+        self, *, durable: bool = True, stands: Callable[[Connection], bool | None] = lambda _connection: None
+    ) -> AbstractContextManager[Connection]:
+        """Give a connection in a write transaction, one at a time; commit at the end, roll back on any exception.
 
-        After an input or output error of the disk every further write is refused: pages whose synchronisation
-        failed count as clean to the kernel, so that a later fsync that succeeds says nothing about them
-        (fsync(2), NOTES). A full disk is no such error.
+        It is on disk when this returns; with ``durable`` false it survives a killed process, but perhaps no power
+        cut. ``stands`` is asked where the answer to a commit was lost: whether what was written is there, or may
+        be written again (false), or nobody can say (None). Raises LedgerLostError where nothing was written and
+        may be tried again, and LedgerStorageError where the storage, or the server, does not take it.
         """
-        self._enter()
-        if self._read_only:
-            raise LedgerError(f"{self.path}: opened for reading alone")
-        if self.failed:
-            raise LedgerStorageError(f"{self.path}: nothing more is written: {self.failed}")
-        if getattr(self._here, "writing", False):
-            raise LedgerError("a write transaction inside another one of the same thread")
-        if durable:
-            reserve.give_way(self.path.parent)
-        with self._writer, translated(self.path):
-            self._here.writing = True
-            try:
-                options = {_BEGIN: "BEGIN IMMEDIATE", _SYNCHRONOUS: "FULL" if durable else "NORMAL"}
-                with self._engine.connect().execution_options(**options) as connection, connection.begin():
-                    yield connection
-            except DBAPIError as error:
-                if _kind(error.orig) == sqlite3.SQLITE_READONLY:
-                    # SQLite opens for reading what it could not open for writing (too many open files, a disk
-                    # error), and says so at the first write only: none of these connections is used again.
-                    self._engine.dispose()
-                self._failed_by(error.orig)
-                raise
-            finally:
-                self._here.writing = False
 
+    @abstractmethod
+    def there(self) -> bool:
+        """Say whether there is a ledger in it at all."""
+
+    @abstractmethod
     def settle(self) -> None:
-        """Move the write-ahead log into the database, durably: what an earlier process failed to synchronise too.
+        """See that everything that was committed, by whomever, is on disk."""
 
-        That process is gone, and what it could not write with it; what stands is read, and written anew.
-        """
-        self._enter()
-        with translated(self.path), contextlib.closing(self._engine.raw_connection()) as connection:
-            # A driver's own connection: a checkpoint runs outside of any transaction.
-            try:
-                connection.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-            except sqlite3.Error as error:
-                self._failed_by(error)
-                raise
+    @abstractmethod
+    def size(self) -> int:
+        """Return the bytes that it takes."""
 
-    def _failed_by(self, error: object) -> None:
-        if _kind(error) == sqlite3.SQLITE_IOERR and not self.failed:
-            self.failed = f"the disk refused a write ({error}); see to the disk, then start acceptd anew"
-            self.on_failed(f"{self.path}: {self.failed}")
-
+    @abstractmethod
     def close(self) -> None:
         """Close all idle connections. Calling anything afterwards raises LedgerError; closing twice is fine."""
-        self._closed = True
-        self._engine.dispose(close=self._pid == os.getpid())
-
-    def _enter(self) -> None:
-        if self._closed:
-            raise LedgerError(f"{self.path}: the ledger is closed")
-        if self._pid != os.getpid():
-            # SQLite connections must not be carried across a fork (sqlite.org/howtocorrupt, 2.6), nor
-            # closed there; the lock may have been held by a thread that the child does not have.
-            self._engine.dispose(close=False)
-            self._writer = threading.Lock()
-            self._here = threading.local()
-            self._pid = os.getpid()
 
 
-def create_database(path: Path, about: dict[str, str], first_entry: dict[str, Any]) -> bool:
-    """Create the database with all tables and triggers; return False if it exists already.
-
-    It is built under a temporary name and linked into place, so nobody ever opens half of one and of
-    two creators one wins. ``about`` goes into ``meta`` beside the schema version, ``first_entry`` into
-    ``entries``: a log is never empty.
-    """
-    if os.path.lexists(path):
-        return False
-    temporary = path.with_name(f".tmp-{secrets.token_hex(8)}")
-    try:
-        os.close(os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-        engine = _engine(temporary, 5.0)
-        try:
-            with translated(path), engine.begin() as connection:
-                tables.metadata.create_all(connection, checkfirst=False)
-                for trigger in tables.TRIGGERS:
-                    connection.exec_driver_sql(trigger)
-                rows = {"schema_version": str(tables.SCHEMA_VERSION), **about}
-                connection.execute(
-                    insert(tables.meta), [{"key": key, "value": value} for key, value in rows.items()]
-                )
-                revision = {"version_num": tables.revision_of(tables.SCHEMA_VERSION)}
-                connection.execute(insert(tables.alembic_version), revision)
-                connection.execute(insert(tables.entries), first_entry)
-        finally:
-            engine.dispose()
-        # The last connection's close has moved the whole WAL into the file; make it durable before it is seen.
-        fd = os.open(temporary, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
-        try:
-            os.link(temporary, path)
-        except FileExistsError:
-            return False
-        return True
-    except OSError as error:
-        raise StateError(f"{path}: cannot be created: {error.strerror}") from error
-    finally:
-        for name in (temporary, Path(f"{temporary}-wal"), Path(f"{temporary}-shm")):
-            name.unlink(missing_ok=True)
-        with contextlib.suppress(OSError):
-            fsync_dir(path.parent)
-
-
-def check_file(path: Path) -> None:
-    """Refuse, with StateError, a database that is missing, no regular file, or writable by group or others."""
-    try:
-        status = path.lstat()
-    except FileNotFoundError as error:
-        raise StateError(f"{path}: there is no ledger", remedy="run `acceptd init`") from error
-    except OSError as error:
-        raise StateError(f"{path}: cannot be read: {error.strerror}") from error
-    if not stat.S_ISREG(status.st_mode):
-        raise StateError(f"{path}: not a regular file")
-    if stat.S_IMODE(status.st_mode) & 0o022:
-        raise StateError(f"{path}: writable by group or others", remedy=f"chmod 600 {path}")
+def about_rows(about: dict[str, str]) -> list[dict[str, str]]:
+    """Return the rows of ``meta`` of a new database: its version, who may work on it, and ``about``."""
+    rows = {
+        "schema_version": str(tables.SCHEMA_VERSION),
+        "readable_from": str(tables.READABLE_FROM),
+        **about,
+    }
+    return [{"key": key, "value": value} for key, value in rows.items()]
 
 
 def read_meta(database: Database) -> dict[str, str]:
-    """Return the rows of ``meta``; raise StateError for a stranger's database, a newer schema or an older one."""
+    """Return the rows of ``meta``; raise StateError for a stranger's database, or one of another version."""
     try:
         with database.read() as connection:
-            rows, version = read_version(database.path, connection)
+            rows, version = read_version(database.place, connection)
     except LedgerStorageError:
         raise
     except LedgerError as error:
+        if not database.there():
+            raise StateError(f"{database.place}: there is no ledger", remedy="run `acceptd init`") from None
         raise StateError(
-            f"{database.path}: not a ledger of acceptd ({error})",
+            f"{database.place}: not a ledger of acceptd ({error})",
             remedy="`acceptd ledger verify` says what is damaged; restore it from a backup",
         ) from error
-    refuse_newer(database.path, version)
+    refuse_newer(database.place, version, rows)
     if version < tables.SCHEMA_VERSION:
         raise StateError(
-            f"{database.path}: schema version {version} is older than this acceptd's {tables.SCHEMA_VERSION}",
+            f"{database.place}: schema version {version} is older than this acceptd's {tables.SCHEMA_VERSION}",
             remedy="run `acceptd ledger migrate`, or start `acceptd daemon`: both make a backup first",
         )
     return rows
 
 
-def read_version(path: Path, connection: Connection) -> tuple[dict[str, str], int]:
+def read_version(place: str, connection: Connection) -> tuple[dict[str, str], int]:
     """Return the rows of ``meta`` and the schema version; raise StateError where its two places disagree.
 
     A database from before alembic has no revision, and version 1.
     """
     rows = {row.key: row.value for row in connection.execute(select(tables.meta))}
-    said = rows.get("schema_version", "")
-    if not isinstance(said, str) or not said.isascii() or not said.isdecimal() or len(said) > 4:
-        raise StateError(f"{path}: not a ledger of acceptd: it has no schema version")
-    version = int(said)
+    version = _number(rows, "schema_version")
+    if version is None:
+        raise StateError(f"{place}: not a ledger of acceptd: it has no schema version")
     if is_stamped(connection) or version > 1:
         try:
             stamps = list(connection.execute(select(tables.alembic_version.c.version_num)).scalars())
@@ -236,9 +116,9 @@ def read_version(path: Path, connection: Connection) -> tuple[dict[str, str], in
             stamps = []
         if stamps != [tables.revision_of(version)]:
             # Of a newer database another acceptd may know better, and its line says more.
-            refuse_newer(path, version)
+            refuse_newer(place, version, {})
             raise StateError(
-                f"{path}: `meta` says schema version {version}, `alembic_version` {stamps!r:.80}",
+                f"{place}: `meta` says schema version {version}, `alembic_version` {stamps!r:.80}",
                 remedy="one of them was changed by hand: restore the database from a backup",
             )
     return rows, version
@@ -246,97 +126,44 @@ def read_version(path: Path, connection: Connection) -> tuple[dict[str, str], in
 
 def is_stamped(connection: Connection) -> bool:
     """Say whether the database has alembic's table."""
-    return connection.execute(_STAMPED).first() is not None
+    return inspect(connection).has_table(tables.alembic_version.name)
 
 
 def stamp(connection: Connection, version: int) -> None:
     """Write alembic's table with the revision of ``version``, inside a write transaction."""
     tables.alembic_version.create(connection, checkfirst=False)
-    connection.execute(insert(tables.alembic_version), {"version_num": tables.revision_of(version)})
+    connection.execute(insert(tables.alembic_version), stamp_of(version))
 
 
-def refuse_newer(path: Path, version: int) -> None:
-    """Raise StateError where a schema version is above ours."""
-    if version > tables.SCHEMA_VERSION:
+def stamp_of(version: int) -> dict[str, str]:
+    """Return the row of alembic's table for ``version``."""
+    return {"version_num": tables.revision_of(version)}
+
+
+def refuse_newer(place: str, version: int, rows: Mapping[str, object]) -> None:
+    """Raise StateError where a schema version is above ours, unless ``meta`` says that ours may still work on it.
+
+    So a fleet is brought to a new version node by node: the schema first, then each node in its turn.
+    """
+    least = _number(rows, "readable_from")
+    if version > tables.SCHEMA_VERSION and (least is None or least > tables.SCHEMA_VERSION):
         raise StateError(
-            f"{path}: schema version {version} is newer than this acceptd's {tables.SCHEMA_VERSION}",
+            f"{place}: schema version {version} is newer than this acceptd's {tables.SCHEMA_VERSION}",
             remedy="use the acceptd that wrote it, or a later one",
         )
 
 
-@contextlib.contextmanager
-def translated(path: Path) -> Iterator[None]:
-    """Turn what SQLAlchemy and sqlite3 raise into DuplicateEntryError or LedgerError, in one line."""
-    try:
-        yield
-    except DBAPIError as error:
-        said = str(error.orig)
-        if "unique_key" in said:
-            raise DuplicateEntryError(f"{path}: the ledger has this entry already") from error
-        if "locked" in said or "busy" in said:
-            raise LedgerStorageError(f"{path}: another process kept it busy for too long") from error
-        if _kind(error.orig) in _STORAGE:
-            raise LedgerStorageError(f"{path}: {said}") from error
-        raise LedgerError(f"{path}: {said}") from error
-    except UnicodeEncodeError as error:  # a lone surrogate, as in a file name that is no UTF-8
-        raise LedgerError(f"{path}: text that is not valid Unicode") from error
-    except (SQLAlchemyError, sqlite3.Error) as error:
-        raise (LedgerStorageError if _kind(error) in _STORAGE else LedgerError)(f"{path}: {error}") from error
+def refuse_moved(place: str, rows: Mapping[str, object]) -> None:
+    """Raise StateError where the ledger was moved: two that go on are a fork."""
+    if MOVED in rows:
+        raise StateError(
+            f"{place}: this ledger was moved to {rows[MOVED]!r:.200}, and goes on there",
+            remedy="name that place as `[record] url` in acceptd.toml, or none for the state's own file",
+        )
 
 
-def _kind(error: object) -> int:
-    """Return the primary result code of an error of sqlite3: the low byte; above it is which call it was."""
-    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
-
-
-def _engine(path: Path, busy_seconds: float, *, read_only: bool = False) -> Engine:
-    url = URL.create("sqlite+pysqlite", database=str(path))
-    if read_only:
-        # SQLite itself opens the file for reading (sqlite.org/uri.html); `query_only` refuses what is left.
-        url = URL.create("sqlite+pysqlite", database=path.absolute().as_uri(), query={"mode": "ro", "uri": "true"})
-    engine = create_engine(
-        url,
-        # isolation_level None: sqlite3 begins nothing by itself, we say BEGIN IMMEDIATE where it is meant.
-        connect_args={"timeout": busy_seconds, "isolation_level": None, "check_same_thread": False},
-        # A connection is used by one thread at a time; unbounded, so that no thread waits for another's.
-        poolclass=QueuePool,
-        pool_size=8,
-        max_overflow=-1,
-    )
-    if read_only:
-        event.listen(engine, "connect", _on_connect_reading)
-    else:
-        event.listen(engine, "connect", functools.partial(_on_connect, path.parent))
-    event.listen(engine, "begin", _on_begin)
-    return engine
-
-
-def _on_connect(state: Path, raw: Any, record: Any) -> None:
-    cursor = raw.cursor()
-    for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "trusted_schema=OFF"):
-        try:
-            cursor.execute(f"PRAGMA {pragma}")
-        except sqlite3.OperationalError:
-            # The first to open the database makes the index of its log (32 KiB), and needs room to read at all.
-            if not reserve.give_way(state):
-                raise
-            cursor.execute(f"PRAGMA {pragma}")
-    cursor.close()
-    record.info[_SYNCHRONOUS] = "FULL"
-
-
-def _on_connect_reading(raw: Any, record: Any) -> None:
-    cursor = raw.cursor()
-    for pragma in ("query_only=ON", "trusted_schema=OFF"):
-        cursor.execute(f"PRAGMA {pragma}")
-    cursor.close()
-    record.info[_SYNCHRONOUS] = "FULL"
-
-
-def _on_begin(connection: Connection) -> None:
-    options = connection.get_execution_options()
-    wanted = options.get(_SYNCHRONOUS)
-    if wanted is not None and connection.info[_SYNCHRONOUS] != wanted:
-        connection.exec_driver_sql(f"PRAGMA synchronous={wanted}")  # outside any transaction, as it must be
-        connection.info[_SYNCHRONOUS] = wanted
-    connection.exec_driver_sql(options.get(_BEGIN, "BEGIN"))
+def _number(rows: Mapping[str, object], key: str) -> int | None:
+    """Return a version that ``meta`` tells, None where it tells none."""
+    said = rows.get(key, "")
+    whole = isinstance(said, str) and said.isascii() and said.isdecimal() and len(said) <= 4
+    return int(str(said)) if whole else None

@@ -5,7 +5,7 @@ An entry says that one was spent; what came of it stands in no entry. A kill aft
 
 from __future__ import annotations
 
-from sqlalchemy import func, select
+from sqlalchemy import Connection, func, select
 
 from acceptd.policy.contract import Contract
 from acceptd.record.entry import heldout_key
@@ -23,8 +23,9 @@ def spend(ledger: Ledger, submission: str, contract: Contract, digest: str, *, m
     known = next(ledger.entries(kind="heldout", submission=submission), None)
     if known is not None:
         return int(known.body["number"])
-    with ledger.transaction() as change:
-        number = _spent(change, contract) + 1
+
+    def do(change: Transaction) -> int:
+        number = _spent(change.connection, contract) + 1
         if number > most:
             return 0
         body = {
@@ -34,18 +35,21 @@ def spend(ledger: Ledger, submission: str, contract: Contract, digest: str, *, m
             "number": number,
         }
         change.append("heldout", body, submission=submission)
-    failpoint("record.heldout.spent")
+        return number
+
+    number = ledger.change(do)
+    if number:
+        failpoint("record.heldout.spent")
     return number
 
 
 def spent(ledger: Ledger, contract: Contract) -> int:
     """Return how many evaluations of this version of the contract are spent."""
-    with ledger.transaction(durable=False) as change:
-        return _spent(change, contract)
+    return ledger.look(lambda connection: _spent(connection, contract))
 
 
-def _spent(change: Transaction, contract: Contract) -> int:
+def _spent(connection: Connection, contract: Contract) -> int:
     key = heldout_key(contract.id, contract.version)
     column = entries.c.unique_key
     query = select(func.count()).where(column > key, column < key[:-1] + "0")  # "0" follows "/"
-    return int(change.connection.execute(query).scalar() or 0)
+    return int(connection.execute(query).scalar() or 0)

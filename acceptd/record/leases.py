@@ -12,9 +12,7 @@ from typing import Any, Final
 from sqlalchemy import (
     Column,
     Float,
-    Integer,
     MetaData,
-    String,
     Table,
     delete,
     func,
@@ -24,7 +22,8 @@ from sqlalchemy import (
     update,
 )
 
-from acceptd.record.log import Ledger
+from acceptd.record.log import Ledger, Transaction
+from acceptd.record.tables import Whole, Word
 
 KEPT: Final = 1_000
 """Rows that a start leaves; the older ones go."""
@@ -33,17 +32,17 @@ _metadata: Final = MetaData()
 given_up: Final = Table(
     "given_up_leases",
     _metadata,
-    Column("number", Integer, primary_key=True),
+    Column("number", Whole, primary_key=True),
     # The daemon's start and the lease's own number: unique for as long as the row is open.
-    Column("boot", String, nullable=False, index=True),
-    Column("lease", Integer, nullable=False),
-    Column("submission", String, nullable=False),
-    Column("team", String, nullable=False),
-    Column("profile", String, nullable=False),
-    Column("cores", Integer, nullable=False),
-    Column("memory_bytes", Integer, nullable=False),
-    Column("reason", String, nullable=False),
-    Column("state", String, nullable=False),
+    Column("boot", Word, nullable=False, index=True),
+    Column("lease", Whole, nullable=False),
+    Column("submission", Word, nullable=False),
+    Column("team", Word, nullable=False),
+    Column("profile", Word, nullable=False),
+    Column("cores", Whole, nullable=False),
+    Column("memory_bytes", Whole, nullable=False),
+    Column("reason", Word, nullable=False),
+    Column("state", Word, nullable=False),
     # Wall clock, seconds since the epoch; null for a state that was not entered.
     Column("abandoned_at", Float),
     Column("cancel_requested_at", Float),
@@ -52,7 +51,7 @@ given_up: Final = Table(
     # Monotonic seconds from abandoned to released; null where another daemon closed the row.
     Column("seconds", Float),
     # "kernel": every process was seen dead. "restart": the daemon died, and its cells with it.
-    Column("closed_by", String),
+    Column("closed_by", Word),
 )
 _TIMES: Final = {
     "abandoned": "abandoned_at",
@@ -75,7 +74,8 @@ class Leases:
         Its cells died with it (``--die-with-parent``, PDEATHSIG), so nothing of those leases runs any more.
         Returns how many there were. ``now`` is wall-clock seconds.
         """
-        with self._ledger.transaction(durable=False) as change:
+
+        def do(change: Transaction) -> int:
             _metadata.create_all(change.connection)
             values = {"state": "released", "released_at": now, "closed_by": "restart"}
             open_rows = (given_up.c.state != "released", given_up.c.boot != self._boot)
@@ -84,13 +84,16 @@ class Leases:
             change.connection.execute(delete(given_up).where(given_up.c.number <= newest - KEPT))
             return int(closed)
 
+        return self._ledger.change(do, durable=False, stands=lambda _connection: False)
+
     def note(self, steps: Sequence[dict[str, Any]]) -> None:
         """Write steps of leases in their order, in one transaction.
 
         Each holds ``lease``, ``submission``, ``team``, ``profile``, ``cores``, ``memory_bytes``, ``reason``,
         ``state``, ``at`` (wall clock) and ``seconds`` (since abandoned, on the monotonic clock).
         """
-        with self._ledger.transaction(durable=False) as change:
+
+        def do(change: Transaction) -> None:
             for step in steps:
                 here = (given_up.c.boot == self._boot, given_up.c.lease == step["lease"])
                 values = {"state": step["state"], _TIMES[step["state"]]: step["at"]}
@@ -102,6 +105,8 @@ class Leases:
                     change.connection.execute(insert(given_up), values)
                 else:
                     change.connection.execute(update(given_up).where(*here).values(values))
+
+        self._ledger.change(do, durable=False)
 
 
 def newest(ledger: Ledger, limit: int) -> list[dict[str, Any]]:

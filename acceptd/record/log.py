@@ -16,16 +16,20 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
-from sqlalchemy import Connection, bindparam, func, insert, select
+from sqlalchemy import Connection, Row, Select, bindparam, func, insert, select
 
-from acceptd.errors import LedgerError
+from acceptd.errors import LedgerError, LedgerLostError
 from acceptd.record import database, merkle, projections, tables
 from acceptd.record.entry import Appended, Entry, Filter, NewEntry, decode, encode, unique_key, utc_now
 from acceptd.record.failpoint import failpoint
+from acceptd.record.place import Place
 
+T = TypeVar("T")
 _PAGE: Final = 256
+_TRIES: Final = 10
+"""How often one change is tried whose server goes away in the middle; each time it is waited for."""
 
 # Statements of the hot path, built once: building one costs more than SQLite's work on it.
 _LAST: Final = (
@@ -170,28 +174,33 @@ class Ledger:
         busy_seconds: float = 60.0,
         damaged: bool = False,
         read_only: bool = False,
+        place: Place | None = None,
     ) -> Ledger:
-        """Open ``<state>/ledger.sqlite3`` (0600), creating it where ``create`` allows.
+        """Open the ledger of ``state``, creating it where ``create`` allows.
 
-        ``damaged`` is the audit's: it opens a log whose tree is broken too, to say where. ``read_only`` opens the
-        database for reading alone: every write raises LedgerError, and SQLite itself would refuse it. Raises
-        StateError where the file is missing, a stranger's, writable by others, or of a newer version,
-        and LedgerError where the log has lost its entries, its name or its tree.
+        It is ``<state>/ledger.sqlite3`` (0600), or the PostgreSQL database that ``[record] url`` of the state
+        names; ``place`` says so whatever the settings are. ``damaged`` is the audit's: it opens a log whose tree
+        is broken too, to say where. ``read_only`` opens the database for reading alone: every write raises
+        LedgerError, and the engine itself would refuse it. Raises StateError where it is missing, a stranger's,
+        writable by others, of a newer version or was moved, ConfigError for wrong settings, and LedgerError where
+        the log has lost its entries, its name or its tree.
         """
-        path = state / database.FILE_NAME
+        place = place or Place.of(state)
         if create and not read_only:
             origin = f"acceptd/{secrets.token_hex(16)}"
             first = _row(0, NewEntry("log", {"origin": origin}), clock())
-            database.create_database(path, {"origin": origin}, first)
-        database.check_file(path)
-        store = database.Database(path, busy_seconds=busy_seconds, read_only=read_only)
+            place.create({"origin": origin}, first)
+        store = place.open(busy_seconds=busy_seconds, read_only=read_only)
         try:
-            ledger = cls(store, database.read_meta(store)["origin"], clock)
+            rows = database.read_meta(store)
+            if not damaged:
+                database.refuse_moved(store.place, rows)
+            ledger = cls(store, rows["origin"], clock)
             if not damaged and ledger.tree().size == 0:
-                raise LedgerError(f"{path}: the log has lost its entries")
+                raise LedgerError(f"{store.place}: the log has lost its entries")
         except KeyError as error:
             store.close()
-            raise LedgerError(f"{path}: the log has lost its name (meta.origin)") from error
+            raise LedgerError(f"{store.place}: the log has lost its name (meta.origin)") from error
         except BaseException:
             store.close()
             raise
@@ -209,6 +218,10 @@ class Ledger:
         self._database.on_failed = on_failed
         self._database.settle()
 
+    def size(self) -> int:
+        """Return the bytes that the database takes."""
+        return self._database.size()
+
     def close(self) -> None:
         """Close the connections; the last one out lets SQLite fold the WAL into the file."""
         self._database.close()
@@ -219,17 +232,70 @@ class Ledger:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def change(
+        self,
+        do: Callable[[Transaction], T],
+        *,
+        durable: bool = True,
+        stands: Callable[[Connection], bool | None] | None = None,
+    ) -> T:
+        """Run ``do`` in a transaction of its own and return what it returns, when that stands.
+
+        Where the database is a server, it may go away in the middle: ``do`` is then run again, as nothing of it
+        stands; so it changes nothing but the transaction. Raises as :meth:`transaction`.
+        """
+        return self._again(lambda: self._changed(do, durable=durable, stands=stands))
+
+    def look(self, do: Callable[[Connection], T]) -> T:
+        """Run ``do`` on one snapshot and return what it returns; again where the server went away meanwhile."""
+
+        def looked() -> T:
+            with self._database.read() as connection:
+                return do(connection)
+
+        return self._again(looked)
+
+    def _changed(
+        self,
+        do: Callable[[Transaction], T],
+        *,
+        durable: bool,
+        stands: Callable[[Connection], bool | None] | None,
+    ) -> T:
+        with self.transaction(durable=durable, stands=stands) as change:
+            return do(change)
+
+    @staticmethod
+    def _again(do: Callable[[], T]) -> T:
+        for _ in range(_TRIES - 1):
+            with contextlib.suppress(LedgerLostError):
+                return do()
+        return do()
+
     @contextlib.contextmanager
-    def transaction(self, *, durable: bool = True) -> Iterator[Transaction]:
+    def transaction(
+        self, *, durable: bool = True, stands: Callable[[Connection], bool | None] | None = None
+    ) -> Iterator[Transaction]:
         """Give a write transaction, committed at the end, rolled back whole on any exception.
 
         ``durable=False`` survives a killed process but perhaps not a power cut (see ``database``);
-        it is for the queue, and refused for entries. Raises LedgerError once the log is frozen.
+        it is for the queue, and refused for entries. ``stands`` is :meth:`Database.write`'s, for transactions
+        without an entry. Raises LedgerError once the log is frozen, and LedgerLostError where the database's
+        server went away and nothing stands: :meth:`change` then tries again.
         """
         if self._frozen:
             raise LedgerError(f"nothing more is written: {self._frozen}")
-        with self._database.write(durable=durable) as connection:
+        changes: list[Transaction] = []
+
+        def found(connection: Connection) -> bool | None:
+            if changes[0].last_leaf_hash is not None:
+                index = changes[0].next_seq - 1
+                return connection.execute(_LEAF_HASH, {"index": index}).scalar() == changes[0].last_leaf_hash
+            return stands(connection) if stands is not None else None
+
+        with self._database.write(durable=durable, stands=found) as connection:
             change = Transaction(connection, self._frontier, self._clock)
+            changes.append(change)
             yield change
             if change.torn or (change.last_leaf_hash is not None and not durable):
                 raise LedgerError("an entry that failed half-way, or in a transaction that is not durable")
@@ -246,13 +312,13 @@ class Ledger:
 
     def append(self, kind: str, body: Mapping[str, Any], *, submission: str | None = None) -> Appended:
         """Append one entry and return when it is on disk. Raises as :meth:`Transaction.append`."""
-        with self.transaction() as change:
-            return change.append(kind, body, submission=submission)
+        return self.change(lambda change: change.append(kind, body, submission=submission))
 
     def append_many(self, new: Sequence[NewEntry]) -> list[Appended]:
         """Append several entries in one transaction: all of them, in order, or none."""
-        with self.transaction() as change:
-            return [change.append(item.type, item.body, submission=item.submission) for item in new]
+        return self.change(
+            lambda change: [change.append(item.type, item.body, submission=item.submission) for item in new]
+        )
 
     def entry(self, seq: int) -> Entry:
         """Return one entry; raise LedgerError if there is none of this number."""
@@ -285,13 +351,15 @@ class Ledger:
         if since is not None:
             query = query.where(columns.recorded_at >= since)
         while True:
-            with self._database.read() as connection:
-                page = connection.execute(query.where(columns.seq > after)).all()
+            page = self._page(query.where(columns.seq > after))
             for row in page:
                 yield decode(row.leaf, row.leaf_hash)
             if len(page) < _PAGE:
                 return
             after = page[-1].seq
+
+    def _page(self, query: Select[Any]) -> Sequence[Row[Any]]:
+        return self.look(lambda connection: connection.execute(query).all())
 
     def export(self, wanted: Filter | None = None) -> Iterator[dict[str, Any]]:
         """Yield the entries that ``wanted`` keeps as JSON values, one line of ``ledger export`` each."""
@@ -303,8 +371,7 @@ class Ledger:
 
     def tree(self) -> TreeHead:
         """Return size and root of the log as it stands."""
-        with self._database.read() as connection:
-            frontier = self._frontier(connection)
+        frontier = self.look(self._frontier)
         return TreeHead(frontier.size, frontier.root())
 
     def proof(self, seq: int, size: int | None = None) -> InclusionProof:

@@ -10,7 +10,19 @@ import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import Connection, Insert, Update, bindparam, delete, insert, literal_column, update
+from sqlalchemy import (
+    Connection,
+    Insert,
+    Table,
+    Update,
+    bindparam,
+    delete,
+    exists,
+    insert,
+    literal_column,
+    select,
+    update,
+)
 from sqlalchemy.dialects import sqlite
 
 from acceptd.errors import LedgerError
@@ -196,8 +208,15 @@ def _statements(to: Projection) -> _Statements:
         update(table).where(*channel, columns.state == literal_column("'active'")).values(state="superseded"),
         update(table).where(*number).values(activated),
         update(table).where(*number).values(state="abandoned"),
-        insert(to.revocations).prefix_with("OR IGNORE", dialect="sqlite"),  # the first revocation is the one
+        _first_alone(to.revocations, "digest"),  # the first revocation is the one
     )
+
+
+def _first_alone(table: Table, key: str) -> Insert:
+    """Insert a row unless there is one of its key, in words that both engines have; writers are alone."""
+    there = exists().where(table.c[key] == bindparam(key, type_=table.c[key].type))
+    row = [bindparam(column.name, type_=column.type).label(None) for column in table.columns]
+    return insert(table).from_select([column.name for column in table.columns], select(*row).where(~there))
 
 
 def _text(body: Mapping[str, Any], key: str) -> str | None:

@@ -91,7 +91,8 @@ class Queue:
         """
         valid_submission(id)
         _rank(state)
-        with self._ledger.transaction() as change:
+
+        def do(change: Transaction) -> Submission:
             now = change.now()
             if _find(change.connection, id) is not None:
                 raise LedgerError(f"submission {id} is in the queue already")
@@ -112,6 +113,9 @@ class Queue:
             _append(change, id, entries)
             failpoint("record.queue.add.before-commit")
             return _submission(_found(change.connection, id))
+
+        # Ids are drawn at random: one that is there is the one that was just written.
+        return self._ledger.change(do, stands=lambda connection: _find(connection, id) is not None)
 
     def advance(
         self,
@@ -136,7 +140,9 @@ class Queue:
             durable = bool(entries)
         elif not durable and entries:
             raise LedgerError("an advance with entries is always durable")
-        with self._ledger.transaction(durable=durable) as change:
+        wrote: dict[str, Any] = {}
+
+        def do(change: Transaction) -> list[Appended]:
             row = _found(change.connection, id)
             if row.state != state and (row.state in FINAL_STATES or rank < _rank(row.state)):
                 raise LedgerError(f"submission {id} cannot go from {row.state} to {state}")
@@ -147,16 +153,23 @@ class Queue:
                 **_values(fields, row.data),
             }
             change.connection.execute(update(submissions).where(submissions.c.id == id).values(values))
+            wrote.update(values)
             appended = entries(change) if callable(entries) else _append(change, id, entries)
             failpoint(f"record.queue.{state}.before-commit")
+            return appended
+
+        def stands(connection: Connection) -> bool:
+            row = _find(connection, id)
+            return row is not None and all(row._mapping[key] == value for key, value in wrote.items())
+
+        appended = self._ledger.change(do, durable=durable, stands=stands)
         failpoint(f"record.queue.{state}.after-commit")
         return appended
 
     def get(self, id: str) -> Submission | None:  # noqa: A002
         """Return one submission, or None."""
-        with self._ledger.reading() as connection:
-            row = _find(connection, id)
-            return None if row is None else _submission(row)
+        row = self._ledger.look(lambda connection: _find(connection, id))
+        return None if row is None else _submission(row)
 
     def pending(self) -> list[Submission]:
         """Return all that are not in a final state, oldest first."""
@@ -173,8 +186,8 @@ class Queue:
             .where(columns.state.in_([state for state in STATES if state not in FINAL_STATES]))
             .order_by(columns.received_at, columns.id)
         )
-        with self._ledger.reading() as connection:
-            return [(row.id, row.team, row.state, row.received_at) for row in connection.execute(query)]
+        rows = self._ledger.look(lambda connection: connection.execute(query).all())
+        return [(row.id, row.team, row.state, row.received_at) for row in rows]
 
     def find(
         self, *, states: Sequence[str] | None = None, team: str | None = None, limit: int | None = None
@@ -186,14 +199,14 @@ class Queue:
             query = query.where(columns.state.in_(states))
         if team is not None:
             query = query.where(columns.team == team)
-        with self._ledger.reading() as connection:
-            return [_submission(row) for row in reversed(connection.execute(query).all())]
+        rows = self._ledger.look(lambda connection: connection.execute(query).all())
+        return [_submission(row) for row in reversed(rows)]
 
     def counts(self) -> dict[str, int]:
         """Return how many submissions are in each state; all states are there."""
         query = select(submissions.c.state, func.count()).group_by(submissions.c.state)
-        with self._ledger.reading() as connection:
-            found = {state: int(count) for state, count in connection.execute(query)}
+        rows = self._ledger.look(lambda connection: connection.execute(query).all())
+        found = {state: int(count) for state, count in rows}
         return {state: found.get(state, 0) for state in STATES}
 
     def note_start(self, id: str, state: str) -> int:  # noqa: A002
@@ -202,45 +215,64 @@ class Queue:
         At MAX_DEATHS the caller quarantines instead of working.
         """
         _rank(state)
-        with self._ledger.transaction(durable=False) as change:
+
+        def do(change: Transaction) -> int:
             row = _found(change.connection, id)
             if row.state in FINAL_STATES:
                 raise LedgerError(f"submission {id} is {row.state}: there is no work left")
             change.connection.execute(update(submissions).where(submissions.c.id == id).values(working=state))
             return _deaths(change.connection, id, state)
 
+        return self._ledger.change(do, durable=False, stands=_again)
+
     def clear(self, id: str) -> None:  # noqa: A002
         """Take the mark away: work ended in order (an orderly stop, or a retry that is nobody's death)."""
-        with self._ledger.transaction(durable=False) as change:
+
+        def do(change: Transaction) -> None:
             _found(change.connection, id)
             change.connection.execute(update(submissions).where(submissions.c.id == id).values(working=None))
 
+        self._ledger.change(do, durable=False, stands=_again)
+
     def bump_deaths(self, id: str) -> int:  # noqa: A002
         """Count one death in the state that was being worked (else the one it is in); return the count there."""
-        with self._ledger.transaction() as change:
+
+        def do(change: Transaction) -> int:
             row = _found(change.connection, id)
             return _count_death(change.connection, id, row.working or row.state)
 
+        return self._ledger.change(do)
+
     def deaths(self, id: str, state: str) -> int:  # noqa: A002
         """Return how often the daemon died in this state of this submission."""
-        with self._ledger.reading() as connection:
-            return _deaths(connection, id, state)
+        return self._ledger.look(lambda connection: _deaths(connection, id, state))
 
     def recover(self) -> list[Death]:
         """At start, once, before any work: turn every mark left behind into a counted death; return those."""
-        with self._ledger.transaction() as change:
+
+        def do(change: Transaction) -> list[Death]:
             query = select(submissions.c.id, submissions.c.working).where(submissions.c.working.is_not(None))
             return [
                 Death(row.id, row.working, _count_death(change.connection, row.id, row.working))
                 for row in change.connection.execute(query.order_by(submissions.c.id)).all()
             ]
 
+        return self._ledger.change(do)
+
     def forget(self, id: str) -> None:  # noqa: A002
         """Remove a submission in a final state (retention); its entries stay."""
-        with self._ledger.transaction() as change:
+
+        def do(change: Transaction) -> None:
             if _found(change.connection, id).state not in FINAL_STATES:
                 raise LedgerError(f"submission {id} is still being worked")
             change.connection.execute(delete(submissions).where(submissions.c.id == id))
+
+        self._ledger.change(do, stands=lambda connection: _find(connection, id) is None)
+
+
+def _again(_connection: Connection) -> bool:
+    """A mark may be made twice: where nobody knows whether it was, it is."""
+    return False
 
 
 def _rank(state: str) -> int:

@@ -1,9 +1,9 @@
-"""The tables of ``ledger.sqlite3``, and the triggers that make its truth append-only.
+"""The tables of the ledger, on either engine, and the triggers that make its truth append-only.
 
 ``entries`` is the truth and ``nodes`` its tree. ``verdicts``, ``findings``, ``releases`` and
 ``revocations`` are projections and can be rebuilt from it. ``submissions`` with ``deaths`` is the work
 queue, and ``evidence`` holds blobs by digest; these cannot be rebuilt (an entry binds the digest).
-SQLAlchemy Core, so that PostgreSQL can carry the same tables later.
+``fleet_evidence`` and ``fleet_nodes`` are what the machines of a fleet tell each other; no truth either.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from sqlalchemy import (
+    BigInteger,
+    Boolean,
     CheckConstraint,
     Column,
     ForeignKey,
@@ -24,10 +26,21 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    false,
 )
 
-SCHEMA_VERSION: Final = 1
-"""Raised with each change of the tables, which needs a revision in ``migrations``; a higher number is refused."""
+from acceptd.record.dialects import PlainText
+
+SCHEMA_VERSION: Final = 2
+"""Raised with each change of the tables, which needs a revision in ``migrations``."""
+READABLE_FROM: Final = 2
+"""The least schema version whose code may work on a database of ours; a revision that only adds leaves it."""
+
+Whole: Final = BigInteger().with_variant(Integer(), "sqlite")
+"""A whole number of 64 bits; SQLite has no other."""
+Word: Final = String().with_variant(PlainText(), "postgresql")
+Words: Final = Text().with_variant(PlainText(), "postgresql")
+"""Text, compared byte by byte on either engine."""
 
 
 def revision_of(version: int) -> str:
@@ -45,8 +58,8 @@ metadata: Final = MetaData()
 meta: Final = Table(
     "meta",
     metadata,
-    Column("key", String, primary_key=True),
-    Column("value", Text, nullable=False),
+    Column("key", Word, primary_key=True),
+    Column("value", Words, nullable=False),
 )
 
 alembic_version: Final = Table(
@@ -60,14 +73,14 @@ alembic_version: Final = Table(
 entries: Final = Table(
     "entries",
     metadata,
-    Column("seq", Integer, primary_key=True, autoincrement=False),
-    Column("type", String, nullable=False),
-    Column("submission", String),
+    Column("seq", Whole, primary_key=True, autoincrement=False),
+    Column("type", Word, nullable=False),
+    Column("submission", Word),
     # What may be in the log only once: a submission's verdict, a channel's release number.
-    Column("unique_key", String),
+    Column("unique_key", Word),
     Column("leaf", LargeBinary, nullable=False),
     Column("leaf_hash", LargeBinary, nullable=False),
-    Column("recorded_at", String, nullable=False),
+    Column("recorded_at", Word, nullable=False),
     UniqueConstraint("unique_key", name="entries_unique_key"),
     CheckConstraint("seq >= 0", name="entries_seq"),
     CheckConstraint("length(leaf_hash) = 32", name="entries_leaf_hash"),
@@ -78,8 +91,8 @@ entries: Final = Table(
 nodes: Final = Table(
     "nodes",
     metadata,
-    Column("level", Integer, primary_key=True, autoincrement=False),
-    Column("idx", Integer, primary_key=True, autoincrement=False),
+    Column("level", Whole, primary_key=True, autoincrement=False),
+    Column("idx", Whole, primary_key=True, autoincrement=False),
     Column("hash", LargeBinary, nullable=False),
     CheckConstraint("level > 0 AND length(hash) = 32", name="nodes_form"),
     sqlite_with_rowid=False,
@@ -88,20 +101,20 @@ nodes: Final = Table(
 submissions: Final = Table(
     "submissions",
     metadata,
-    Column("id", String, primary_key=True),
-    Column("team", String, nullable=False),
-    Column("name", String, nullable=False),
-    Column("path", String, nullable=False),
-    Column("kind", String, nullable=False),
-    Column("uid", Integer),
-    Column("state", String, nullable=False),
+    Column("id", Word, primary_key=True),
+    Column("team", Word, nullable=False),
+    Column("name", Word, nullable=False),
+    Column("path", Word, nullable=False),
+    Column("kind", Word, nullable=False),
+    Column("uid", Whole),
+    Column("state", Word, nullable=False),
     # The state whose work has begun and has not ended: after a restart, where the daemon died.
-    Column("working", String),
-    Column("received_at", String, nullable=False),
-    Column("updated_at", String, nullable=False),
-    Column("bundle_digest", String),
-    Column("model", String),
-    Column("data", Text, nullable=False),
+    Column("working", Word),
+    Column("received_at", Word, nullable=False),
+    Column("updated_at", Word, nullable=False),
+    Column("bundle_digest", Word),
+    Column("model", Word),
+    Column("data", Words, nullable=False),
     CheckConstraint("state IN (" + ", ".join(f"'{state}'" for state in STATES) + ")", name="submissions_state"),
     Index("submissions_state", "state", "received_at"),
 )
@@ -109,24 +122,24 @@ submissions: Final = Table(
 deaths: Final = Table(
     "deaths",
     metadata,
-    Column("submission", String, ForeignKey("submissions.id", ondelete="CASCADE"), primary_key=True),
-    Column("state", String, primary_key=True),
-    Column("count", Integer, nullable=False),
+    Column("submission", Word, ForeignKey("submissions.id", ondelete="CASCADE"), primary_key=True),
+    Column("state", Word, primary_key=True),
+    Column("count", Whole, nullable=False),
     sqlite_with_rowid=False,
 )
 
 verdicts: Final = Table(
     "verdicts",
     metadata,
-    Column("submission", String, primary_key=True),
-    Column("seq", Integer, nullable=False),
-    Column("verdict", String, nullable=False),
-    Column("team", String),
-    Column("model", String),
-    Column("bundle_digest", String),
-    Column("policy_digest", String),
-    Column("judged_at", String, nullable=False),
-    Column("reason", Text, nullable=False),
+    Column("submission", Word, primary_key=True),
+    Column("seq", Whole, nullable=False),
+    Column("verdict", Word, nullable=False),
+    Column("team", Word),
+    Column("model", Word),
+    Column("bundle_digest", Word),
+    Column("policy_digest", Word),
+    Column("judged_at", Word, nullable=False),
+    Column("reason", Words, nullable=False),
     Index("verdicts_bundle_digest", "bundle_digest"),
     Index("verdicts_model", "model"),
 )
@@ -134,54 +147,88 @@ verdicts: Final = Table(
 findings: Final = Table(
     "findings",
     metadata,
-    Column("submission", String, primary_key=True),
-    Column("position", Integer, primary_key=True, autoincrement=False),
-    Column("code", String, nullable=False),
-    Column("severity", String, nullable=False),
-    Column("audience", String, nullable=False),
-    Column("stage", String, nullable=False),
-    Column("place", Text, nullable=False),
-    Column("message", Text, nullable=False),
-    Column("evidence", Text, nullable=False),
-    Column("count", Integer, nullable=False),
+    Column("submission", Word, primary_key=True),
+    Column("position", Whole, primary_key=True, autoincrement=False),
+    Column("code", Word, nullable=False),
+    Column("severity", Word, nullable=False),
+    Column("audience", Word, nullable=False),
+    Column("stage", Word, nullable=False),
+    Column("place", Words, nullable=False),
+    Column("message", Words, nullable=False),
+    Column("evidence", Words, nullable=False),
+    Column("count", Whole, nullable=False),
     Index("findings_code", "code"),
 )
 
 releases: Final = Table(
     "releases",
     metadata,
-    Column("model", String, primary_key=True),
-    Column("channel", String, primary_key=True),
-    Column("number", Integer, primary_key=True, autoincrement=False),
-    Column("digest", String, nullable=False),
+    Column("model", Word, primary_key=True),
+    Column("channel", Word, primary_key=True),
+    Column("number", Whole, primary_key=True, autoincrement=False),
+    Column("digest", Word, nullable=False),
     # intent, active, superseded (was active), abandoned (the number is burnt)
-    Column("state", String, nullable=False),
-    Column("kind", String, nullable=False),
-    Column("reason", Text, nullable=False),
-    Column("verdict_seq", Integer),
-    Column("intent_seq", Integer, nullable=False),
-    Column("intent_at", String, nullable=False),
-    Column("activated_seq", Integer),
-    Column("activated_at", String),
+    Column("state", Word, nullable=False),
+    Column("kind", Word, nullable=False),
+    Column("reason", Words, nullable=False),
+    Column("verdict_seq", Whole),
+    Column("intent_seq", Whole, nullable=False),
+    Column("intent_at", Word, nullable=False),
+    Column("activated_seq", Whole),
+    Column("activated_at", Word),
     Index("releases_digest", "digest"),
 )
 
 revocations: Final = Table(
     "revocations",
     metadata,
-    Column("digest", String, primary_key=True),
-    Column("seq", Integer, nullable=False),
-    Column("revoked_at", String, nullable=False),
-    Column("reason", Text, nullable=False),
+    Column("digest", Word, primary_key=True),
+    Column("seq", Whole, nullable=False),
+    Column("revoked_at", Word, nullable=False),
+    Column("reason", Words, nullable=False),
 )
 
 evidence: Final = Table(
     "evidence",
     metadata,
-    Column("digest", String, primary_key=True),
-    Column("size", Integer, nullable=False),
+    Column("digest", Word, primary_key=True),
+    Column("size", Whole, nullable=False),
     Column("data", LargeBinary, nullable=False),
-    Column("stored_at", String, nullable=False),
+    Column("stored_at", Word, nullable=False),
+)
+
+fleet_evidence: Final = Table(
+    "fleet_evidence",
+    metadata,
+    # What a worker signed about one profile of a submission, in one round. Hostile until it is verified.
+    Column("submission", Word, primary_key=True),
+    Column("round", Whole, primary_key=True, autoincrement=False),
+    Column("profile", Word, primary_key=True),
+    Column("node", Word, primary_key=True),
+    Column("key_id", Word, nullable=False),
+    Column("envelope", Words, nullable=False),
+    Column("evidence_digest", Word, nullable=False),
+    Column("at", Word, nullable=False),
+    CheckConstraint("round > 0", name="fleet_evidence_round"),
+)
+
+fleet_nodes: Final = Table(
+    "fleet_nodes",
+    metadata,
+    # Each node's own word about itself, as of its last heartbeat.
+    Column("name", Word, primary_key=True),
+    Column("role", Word, nullable=False),
+    Column("host", Word, nullable=False),
+    Column("version", Word, nullable=False),
+    Column("schema", Whole, nullable=False),
+    Column("key_id", Word, nullable=False),
+    # JSON: a list of queues.
+    Column("queues", Words, nullable=False),
+    Column("slots", Whole, nullable=False),
+    Column("running", Whole, nullable=False),
+    Column("started_at", Word, nullable=False),
+    Column("seen_at", Word, nullable=False),
+    Column("draining", Boolean, nullable=False, server_default=false()),
 )
 
 

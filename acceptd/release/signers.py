@@ -12,11 +12,11 @@ from acceptd.policy.manifest import Table
 from acceptd.record import attest
 from acceptd.record.anchor import Anchor, open_anchor
 from acceptd.record.canonical import canonical
-from acceptd.record.database import FILE_NAME
 from acceptd.record.key_command import PROBE
 from acceptd.record.keys import Keyring, Signer
 from acceptd.record.keystore import in_force, is_here, open_signer, own_history
 from acceptd.record.log import Ledger
+from acceptd.record.place import Place
 from acceptd.record.succession import History
 
 
@@ -107,8 +107,8 @@ def sealer(state: Path) -> tuple[Signer | None, Anchor | None]:
 def _history(state: Path, ledger: Ledger | None) -> History:
     if ledger is not None:
         return own_history(state, ledger)
-    if not (state / FILE_NAME).exists():
-        raise StateError(f"{state / FILE_NAME} is missing", remedy=f"run `acceptd init --state {state}`")
+    if not (place := Place.of(state)).exists():
+        raise StateError(f"{place} is missing", remedy=f"run `acceptd init --state {state}`")
     with Ledger.open(state, create=False) as opened:
         return own_history(state, opened)
 

@@ -11,6 +11,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from sqlalchemy import Row, Select, exists, func, or_, select
 
+from acceptd.record.dialects import Observed, Place
 from acceptd.record.entry import Entry, decode
 from acceptd.record.log import Ledger
 from acceptd.record.tables import entries, findings, submissions, verdicts
@@ -36,7 +37,7 @@ class Slice(Generic[T]):
         return f"looked through {self.looked} {what}; there are older ones" if partly else ""
 
 
-_OBSERVED: Final = func.json_extract(submissions.c.data, "$.observed")
+_OBSERVED: Final = Observed(submissions.c.data)
 """Whether a submission was only observed."""
 
 
@@ -77,7 +78,7 @@ def newest_submissions(ledger: Ledger, wanted: Wanted, before: str = "") -> Slic
         # Reports are canonical JSON: in a text its quotes would be escaped, so this is a member, never a text.
         member = f'"code":"{wanted.code}"'
         told = exists(select(1).where(findings.c.submission == window.c.id, findings.c.code == wanted.code))
-        query = query.where(or_(told, func.instr(of.data, member) > 0))
+        query = query.where(or_(told, Place(of.data, member) > 0))
     return _paged(ledger, query, window, window.c.id, size)
 
 
@@ -140,9 +141,9 @@ def newest_entries(ledger: Ledger, wanted: WantedEntries, before: int | None = N
         query = query.where(window.c.recorded_at < wanted.until)
     if wanted.model:  # leaves are canonical JSON: see above
         names = [f'"{key}":"{wanted.model}"'.encode() for key in ("model", "bundle_id")]
-        query = query.where(or_(*(func.instr(of.leaf, name) > 0 for name in names)))
+        query = query.where(or_(*(Place(of.leaf, name) > 0 for name in names)))
     if wanted.text:
-        held = func.instr(of.leaf, wanted.text.encode()) > 0
+        held = Place(of.leaf, wanted.text.encode()) > 0
         query = query.where(or_(held, of.leaf_hash == bytes.fromhex(wanted.text)))
     found = _paged(ledger, query, window, window.c.seq, size)
     return Slice([decode(row.leaf, row.leaf_hash) for row in found.rows], found.older, found.looked)

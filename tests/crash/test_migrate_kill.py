@@ -23,7 +23,7 @@ import os, signal
 from alembic import op
 import sqlalchemy as sa
 
-revision, down_revision = "0002", "0001"
+revision, down_revision = "0003", "0002"
 
 
 def upgrade():
@@ -34,11 +34,11 @@ def upgrade():
     op.add_column("verdicts", sa.Column("extra", sa.Text))
 """
 PLACES = [
-    ("record.backup.copied", 1, 0),
-    ("record.migrate.backed-up", 1, 1),
-    ("half-way", 1, 1),
-    ("record.migrate.before-commit", 1, 1),
-    ("record.migrate.after-commit", 2, 1),
+    ("record.backup.copied", 2, 0),
+    ("record.migrate.backed-up", 2, 1),
+    ("half-way", 2, 1),
+    ("record.migrate.before-commit", 2, 1),
+    ("record.migrate.after-commit", 3, 1),
 ]
 """Where it is killed, the version that stands after it, and how many backups have a name."""
 
@@ -74,19 +74,19 @@ def test_a_kill_leaves_the_old_database_or_the_new_one(tmp_path: Path, monkeypat
         ledger.append("note", {})
     scripts = tmp_path / "scripts"
     shutil.copytree(migrate.SCRIPTS, scripts, ignore=shutil.ignore_patterns("__pycache__"))
-    (scripts / "versions" / "v0002_test.py").write_text(REVISION)
+    (scripts / "versions" / "v0003_test.py").write_text(REVISION)
     for number, (place, stands, backups) in enumerate(PLACES):
         state = Path(shutil.copytree(made, tmp_path / str(number)))
         with monkeypatch.context() as patched:
-            patched.setattr(tables, "SCHEMA_VERSION", 2)
+            patched.setattr(tables, "SCHEMA_VERSION", 3)
             killed(state, scripts, place)
             found = version(state / FILE_NAME)
-            assert found == ((1, "0001", False, False), (2, "0002", True, True))[stands - 1], place
+            assert found == ((2, "0002", False, False), (3, "0003", True, True))[stands - 2], place
             named = [one for one in (state / backup.FOLDER).iterdir() if not one.name.startswith(".tmp-")]
             assert len(named) == backups, place
-            assert all(version(one)[0] == 1 for one in named), place
+            assert all(version(one)[0] == 2 for one in named), place
             again = migrate.migrate(state, scripts=scripts, clock=lambda: "2031-01-01T00:00:00Z")
-            assert (again is None) == (stands == 2), place
-            assert version(state / FILE_NAME) == (2, "0002", True, True)
-            assert not list((state / backup.FOLDER).glob(".tmp-*")) or stands == 2, place
+            assert (again is None) == (stands == 3), place
+            assert version(state / FILE_NAME) == (3, "0003", True, True)
+            assert not list((state / backup.FOLDER).glob(".tmp-*")) or stands == 3, place
             assert audit.verify(state) == []

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.fleet.postgres import Server, programs
+from tests.fleet.record_world import Record, make_record
 
 EXTRA = ("psycopg", "psycopg_pool", "procrastinate", "fsspec", "s3fs")
 MISSING = [name for name in EXTRA if importlib.util.find_spec(name) is None]
@@ -42,3 +44,11 @@ def pg_url(postgres: Server) -> Iterator[str]:
     name = postgres.fresh_database()
     yield postgres.url(name)
     postgres.drop(name)
+
+
+@pytest.fixture
+def record(postgres: Server, tmp_path: Path) -> Iterator[Record]:
+    """A state directory whose record is a database of its own."""
+    made = make_record(tmp_path / "state", postgres)
+    yield made
+    postgres.drop(made.name)

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.unit
 REVISION = """
 from alembic import op
 
-revision, down_revision = "0002", "0001"
+revision, down_revision = "0003", "0002"
 
 
 def upgrade():
@@ -32,15 +32,15 @@ def upgrade():
 
 @pytest.fixture
 def paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Paths:
-    """A state of version 1 under an acceptd of version 2."""
+    """A state of version 2 under an acceptd of version 3."""
     scripts = tmp_path / "scripts"
     shutil.copytree(migrate.SCRIPTS, scripts, ignore=shutil.ignore_patterns("__pycache__"))
-    (scripts / "versions" / "v0002_test.py").write_text(REVISION)
+    (scripts / "versions" / "v0003_test.py").write_text(REVISION)
     found = Paths(tmp_path / "state")
     for directory, _ in found.directories():
         directory.mkdir(parents=True, exist_ok=True)
     Ledger.open(found.state).close()
-    monkeypatch.setattr(tables, "SCHEMA_VERSION", 2)
+    monkeypatch.setattr(tables, "SCHEMA_VERSION", 3)
     monkeypatch.setattr(migrate.migrate, "__kwdefaults__", migrate.migrate.__kwdefaults__ | {"scripts": scripts})
     return found
 
@@ -59,7 +59,7 @@ def test_the_command_migrates_and_tells_where_the_old_one_lies(
 ) -> None:
     commands.migrate(paths.state)
     (backup,) = paths.backups.iterdir()
-    told = f"ledger: schema version 1 is now 2; as it was, it lies in {backup}\n"
+    told = f"ledger: schema version 2 is now 3; as it was, it lies in {backup}\n"
     assert capsys.readouterr().out == told
     Ledger.open(paths.state, create=False).close()
     commands.migrate(paths.state)

@@ -13,7 +13,7 @@ import pytest
 
 from acceptd import key_rotation
 from acceptd.errors import LedgerError, LedgerStorageError, ReleaseError, StateError
-from acceptd.record import backup, checkpoint, database, migrate, reserve, tables
+from acceptd.record import backup, checkpoint, migrate, reserve, sqlite, tables
 from acceptd.record.keys import load_signer
 from acceptd.record.keystore import own_history, pending
 from acceptd.record.log import Ledger
@@ -210,17 +210,17 @@ def test_the_first_to_open_a_ledger_on_a_full_disk_is_given_the_reserve(
         def execute(self, text: str) -> None:
             if (tmp_path / "state" / reserve.NAME).exists():
                 refused.append(text)
-                raise database.sqlite3.OperationalError("disk I/O error")
+                raise sqlite.sqlite3.OperationalError("disk I/O error")
 
         def close(self) -> None:
             pass
 
-    database._on_connect(tmp_path / "state", Full(), type("Record", (), {"info": {}}))
+    sqlite._on_connect(tmp_path / "state", Full(), type("Record", (), {"info": {}}))
     assert refused == ["PRAGMA journal_mode=WAL"]
     (tmp_path / "state" / reserve.NAME).write_bytes(b"room")
     monkeypatch.setattr(reserve, "LOW", 0)
-    with pytest.raises(database.sqlite3.OperationalError):
-        database._on_connect(tmp_path / "state", Full(), type("Record", (), {"info": {}}))
+    with pytest.raises(sqlite.sqlite3.OperationalError):
+        sqlite._on_connect(tmp_path / "state", Full(), type("Record", (), {"info": {}}))
 
 
 def test_a_ledger_that_cannot_be_opened_now_is_not_called_damaged(
@@ -229,11 +229,11 @@ def test_a_ledger_that_cannot_be_opened_now_is_not_called_damaged(
     World(tmp_path).close()
 
     def refuses(*_: Any) -> None:
-        told = database.sqlite3.OperationalError("disk I/O error")
-        told.sqlite_errorcode = database.sqlite3.SQLITE_IOERR_WRITE
+        told = sqlite.sqlite3.OperationalError("disk I/O error")
+        told.sqlite_errorcode = sqlite.sqlite3.SQLITE_IOERR_WRITE
         raise told
 
-    monkeypatch.setattr(database, "_on_connect", refuses)
+    monkeypatch.setattr(sqlite, "_on_connect", refuses)
     with pytest.raises(LedgerStorageError) as caught:
         Ledger.open(tmp_path / "state", create=False)
     assert "backup" not in str(caught.value)
@@ -249,8 +249,8 @@ def test_a_start_whose_log_is_not_synchronised_writes_nothing(
             return self
 
         def execute(self, _text: str) -> None:
-            error = database.sqlite3.OperationalError("disk I/O error")
-            error.sqlite_errorcode = database.sqlite3.SQLITE_IOERR_FSYNC
+            error = sqlite.sqlite3.OperationalError("disk I/O error")
+            error.sqlite_errorcode = sqlite.sqlite3.SQLITE_IOERR_FSYNC
             raise error
 
         def close(self) -> None:
@@ -309,7 +309,7 @@ def test_a_migration_is_done_again_in_the_second_in_which_it_failed(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.close()
-    monkeypatch.setattr(tables, "SCHEMA_VERSION", 2)
+    monkeypatch.setattr(tables, "SCHEMA_VERSION", 3)
 
     def fails(*_: Any) -> None:
         raise LedgerError("the disk is full")
@@ -319,7 +319,7 @@ def test_a_migration_is_done_again_in_the_second_in_which_it_failed(
         with pytest.raises(LedgerError, match="the disk is full"):
             migrate.migrate(world.state, clock=lambda: "2026-11-29T15:17:00Z")
     names = sorted(path.name for path in (world.state / backup.FOLDER).iterdir())
-    assert names == [f"ledger-v1-20261129T151700Z{number}.sqlite3" for number in ("", "1", "2")]
+    assert names == [f"ledger-v2-20261129T151700Z{number}.sqlite3" for number in ("", "1", "2")]
 
 
 def test_what_is_read_of_a_book_is_what_stands_after_a_refusal(world: World) -> None:

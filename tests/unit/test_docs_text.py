@@ -14,7 +14,7 @@ import pytest
 from acceptd import loader
 from acceptd.cell.doctor import MEANING
 from acceptd.cli import common
-from acceptd.config import NUMBERS, InboxTable, Paths, Settings
+from acceptd.config import NUMBERS, TEXTS, InboxTable, Paths, Settings
 from acceptd.judge.codes import CODES
 from acceptd.policy import export
 from acceptd.policy import manifest as manifests
@@ -148,7 +148,7 @@ def test_the_settings_are_documented_with_their_defaults() -> None:
 def test_environment_variables_are_documented() -> None:
     code = "\n".join(text_of(path) for path in (ROOT / "acceptd").rglob("*.py"))
     known = set(re.findall(r'"(ACCEPTD_(?!CELL_)[A-Z_]+)"', code))
-    known |= {f"ACCEPTD_{key.upper()}" for key in ("policy", "policies", *NUMBERS)}
+    known |= {f"ACCEPTD_{key.upper().replace('.', '_')}" for key in (*TEXTS, *NUMBERS)}
     text = text_of(OPERATIONS)
     assert {name for name in known if name not in text} == set()
     said = {name for path in DOCUMENTS for name in re.findall(r"\bACCEPTD_[A-Z_]+[A-Z]\b", text_of(path))}

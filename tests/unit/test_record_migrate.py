@@ -21,6 +21,7 @@ from acceptd.record import audit, backup, database, migrate, tables
 from acceptd.record.backup import online_backup
 from acceptd.record.keys import create_keys
 from acceptd.record.log import Ledger
+from tests.log_world import as_version_1
 
 pytestmark = pytest.mark.unit
 
@@ -40,8 +41,7 @@ def old(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for number in range(10):
             change.append("note", {"n": number})
         change.put_evidence(b"what was measured")
-    with raw(place) as connection:
-        connection.execute("DROP TABLE alembic_version")
+    as_version_1(place)
     return place
 
 
@@ -56,7 +56,7 @@ def raw(place: Path) -> Iterator[sqlite3.Connection]:
         yield connection
 
 
-def scripts(state: Path, body: str, after: str = "0001", name: str = "0002") -> Path:
+def scripts(state: Path, body: str, after: str = "0002", name: str = "0003") -> Path:
     """A copy of the shipped revisions with one more, whose upgrade is ``body``."""
     place = state.parent / "scripts"
     if not place.exists():
@@ -67,8 +67,8 @@ def scripts(state: Path, body: str, after: str = "0001", name: str = "0002") -> 
 
 
 @pytest.fixture
-def version_2(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "SCHEMA_VERSION", 2)
+def version_3(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "SCHEMA_VERSION", 3)
 
 
 def run(state: Path, place: Path) -> migrate.Migrated | None:
@@ -102,11 +102,21 @@ def test_the_migrations_make_exactly_the_schema_of_a_new_database(tmp_path: Path
         assert schema(connection) == first
         connection.exec_driver_sql("DROP TRIGGER nodes_once")
         assert schema(connection) != first
-    assert len(first) == 26
+    assert len(first) == 28
     Ledger.open(tmp_path).close()
     with raw(tmp_path) as real:
         names = {f"{kind} {name}" for kind, name in real.execute("SELECT type, name FROM sqlite_schema WHERE sql")}
     assert names <= first.keys()
+
+
+def test_a_database_of_this_version_without_a_stamp_is_stamped_without_a_backup(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tables, "SCHEMA_VERSION", 1)
+    assert migrate.migrate(state) is None
+    assert not (state / backup.FOLDER).exists()
+    with raw(state) as connection:
+        assert connection.execute("SELECT * FROM alembic_version").fetchall() == [("0001",)]
 
 
 def test_revisions_are_named_by_their_schema_versions() -> None:
@@ -118,24 +128,33 @@ def test_revisions_are_named_by_their_schema_versions() -> None:
         assert "acceptd.record.tables" not in path.read_text("utf-8")
 
 
-def test_a_database_of_before_alembic_opens_is_stamped_and_goes_on(state: Path) -> None:
-    with Ledger.open(state, create=False) as ledger:
-        assert ledger.tree().size == 11
-    assert migrate.migrate(state) is None
-    assert not (state / backup.FOLDER).exists(), "a stamp needs no backup"
+def test_the_first_revision_makes_exactly_what_these_tests_call_version_1(state: Path) -> None:
+    with create_engine(f"sqlite:///{state / database.FILE_NAME}").connect() as connection:
+        found = schema(connection)
+    engine = create_engine("sqlite://")
+    with engine.connect() as connection, connection.begin():
+        migrate._run(connection, migrate.SCRIPTS, "0001")
+        assert schema(connection) == found | {"table alembic_version": schema(connection)["table alembic_version"]}
+
+
+def test_a_database_of_before_alembic_is_migrated_and_stamped_and_goes_on(state: Path) -> None:
+    done = migrate.migrate(state)
+    assert done is not None
+    assert (done.before, done.after) == (1, 2)
     with raw(state) as connection:
-        assert connection.execute("SELECT * FROM alembic_version").fetchall() == [("0001",)]
+        assert connection.execute("SELECT * FROM alembic_version").fetchall() == [("0002",)]
     assert audit.verify(state) == []
     with Ledger.open(state, create=False) as ledger:
         assert ledger.append("note", {}).seq == 11
 
 
-@pytest.mark.usefixtures("version_2")
+@pytest.mark.usefixtures("version_3")
 def test_an_older_database_is_migrated_after_a_backup_and_keeps_its_tree(state: Path) -> None:
     before = sqlite3.connect(state / database.FILE_NAME).execute("SELECT leaf, leaf_hash FROM entries").fetchall()
     done = run(state, scripts(state, ADDS))
     assert done is not None
-    assert (done.before, done.after, done.backup.name) == (1, 2, "ledger-v1-20261129T151700Z.sqlite3")
+    assert done.backup is not None
+    assert (done.before, done.after, done.backup.name) == (1, 3, "ledger-v1-20261129T151700Z.sqlite3")
     assert stat.S_IMODE(done.backup.stat().st_mode) == 0o600
     assert stat.S_IMODE(done.backup.parent.stat().st_mode) == 0o700
     assert os.listdir(done.backup.parent) == [done.backup.name]
@@ -150,20 +169,21 @@ def test_an_older_database_is_migrated_after_a_backup_and_keeps_its_tree(state: 
     assert audit.verify(state) == []
 
 
-@pytest.mark.usefixtures("version_2")
+@pytest.mark.usefixtures("version_3")
 def test_the_backup_opens_as_the_state_that_it_was(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     done = run(state, scripts(state, ADDS))
     assert done is not None
+    assert done.backup is not None
     (state / database.FILE_NAME).unlink()
     shutil.copy(done.backup, state / database.FILE_NAME)
     monkeypatch.setattr(tables, "SCHEMA_VERSION", 1)
     assert audit.verify(state) == []
 
 
-@pytest.mark.usefixtures("version_2")
+@pytest.mark.usefixtures("version_3")
 def test_everything_else_says_what_to_do_with_an_older_database(state: Path) -> None:
     before = dump(state)
-    with pytest.raises(StateError, match="schema version 1 is older than this acceptd's 2") as told:
+    with pytest.raises(StateError, match="schema version 1 is older than this acceptd's 3") as told:
         Ledger.open(state, create=False)
     assert "acceptd ledger migrate" in told.value.remedy
     assert "\n" not in str(told.value)
@@ -175,12 +195,32 @@ def test_everything_else_says_what_to_do_with_an_older_database(state: Path) -> 
 def test_a_newer_database_is_refused_and_left_alone(state: Path) -> None:
     migrate.migrate(state)
     with raw(state) as connection:
-        connection.execute("UPDATE meta SET value = '3' WHERE key = 'schema_version'")
-        connection.execute("UPDATE alembic_version SET version_num = '0003'")
+        connection.execute("UPDATE meta SET value = '4' WHERE key = 'schema_version'")
+        connection.execute("UPDATE meta SET value = '3' WHERE key = 'readable_from'")
+        connection.execute("UPDATE alembic_version SET version_num = '0004'")
     for opening in (lambda: Ledger.open(state, create=False), lambda: migrate.migrate(state)):
-        with pytest.raises(StateError, match="schema version 3 is newer than this acceptd's 1") as told:
+        with pytest.raises(StateError, match="schema version 4 is newer than this acceptd's 2") as told:
             opening()
         assert told.value.remedy == "use the acceptd that wrote it, or a later one"
+
+
+@pytest.mark.usefixtures("version_3")
+def test_an_older_acceptd_works_on_a_newer_schema_that_says_so_and_on_no_other(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rolling upgrade: the schema first, then each node; `readable_from` says which code may still work."""
+    assert run(state, scripts(state, ADDS)) is not None
+    monkeypatch.setattr(tables, "SCHEMA_VERSION", 2)
+    with Ledger.open(state, create=False) as ledger:
+        assert ledger.append("note", {}).seq == 11
+    assert migrate.migrate(state) is None, "and it is not brought back"
+    for said in ("'3'", "''", "'2x'", "x'32'", "NULL"):
+        with raw(state) as connection:
+            connection.execute("DELETE FROM meta WHERE key = 'readable_from'")
+            if said != "NULL":
+                connection.execute(f"INSERT INTO meta VALUES ('readable_from', {said})")
+        with pytest.raises(StateError, match="schema version 3 is newer than this acceptd's 2"):
+            Ledger.open(state, create=False)
 
 
 @pytest.mark.parametrize(
@@ -188,7 +228,7 @@ def test_a_newer_database_is_refused_and_left_alone(state: Path) -> None:
     [
         "UPDATE alembic_version SET version_num = '0000'",
         "DELETE FROM alembic_version",
-        "INSERT INTO alembic_version VALUES ('0002')",
+        "INSERT INTO alembic_version VALUES ('0003')",
         "UPDATE meta SET value = '0' WHERE key = 'schema_version'",
         "UPDATE meta SET value = '01x' WHERE key = 'schema_version'",
         "UPDATE meta SET value = x'31' WHERE key = 'schema_version'",
@@ -220,7 +260,7 @@ TOUCHES = {
 }
 
 
-@pytest.mark.usefixtures("version_2")
+@pytest.mark.usefixtures("version_3")
 @pytest.mark.parametrize("how", TOUCHES)
 def test_a_migration_that_touches_the_truth_is_refused_and_rolled_back(state: Path, how: str) -> None:
     before = dump(state)
@@ -232,13 +272,13 @@ def test_a_migration_that_touches_the_truth_is_refused_and_rolled_back(state: Pa
         assert connection.execute("SELECT value FROM meta WHERE key = 'schema_version'").fetchone() == ("1",)
 
 
-@pytest.mark.usefixtures("version_2")
+@pytest.mark.usefixtures("version_3")
 def test_a_projection_may_be_migrated(state: Path) -> None:
     body = '    op.execute("DELETE FROM findings")\n    op.drop_index("findings_code", "findings")\n'
     assert run(state, scripts(state, body)) is not None
 
 
-@pytest.mark.usefixtures("version_2")
+@pytest.mark.usefixtures("version_3")
 def test_a_migration_that_fails_half_way_changes_nothing(state: Path) -> None:
     before = dump(state)
     for body in (f"{ADDS}    raise RuntimeError('half-way')\n", f'{ADDS}    op.execute("SELEC 1")\n'):
@@ -249,7 +289,7 @@ def test_a_migration_that_fails_half_way_changes_nothing(state: Path) -> None:
         backups.unlink()
 
 
-@pytest.mark.usefixtures("version_2")
+@pytest.mark.usefixtures("version_3")
 def test_a_damaged_log_is_not_migrated(state: Path) -> None:
     with raw(state) as connection:
         connection.execute("DROP TRIGGER entries_no_update")
@@ -259,7 +299,7 @@ def test_a_damaged_log_is_not_migrated(state: Path) -> None:
     assert not (state / backup.FOLDER).exists()
 
 
-@pytest.mark.usefixtures("version_2")
+@pytest.mark.usefixtures("version_3")
 def test_nobody_writes_between_the_backup_and_the_migration(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[str] = []
 
@@ -277,7 +317,7 @@ def test_nobody_writes_between_the_backup_and_the_migration(state: Path, monkeyp
     assert tried == ["database is locked"]
 
 
-@pytest.mark.usefixtures("version_2")
+@pytest.mark.usefixtures("version_3")
 def test_of_two_that_migrate_one_does_it(state: Path) -> None:
     place = scripts(state, ADDS)
     found: list[object] = []
@@ -290,7 +330,7 @@ def test_of_two_that_migrate_one_does_it(state: Path) -> None:
     assert len(list((state / backup.FOLDER).iterdir())) == 1
 
 
-@pytest.mark.usefixtures("version_2")
+@pytest.mark.usefixtures("version_3")
 def test_without_room_for_the_backup_nothing_is_migrated(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backup, "free_bytes", lambda _place: 1 << 20)
     before = dump(state)
@@ -301,6 +341,7 @@ def test_without_room_for_the_backup_nothing_is_migrated(state: Path, monkeypatc
 
 
 def test_a_backup_is_one_snapshot_under_a_writer_and_replaces_nothing(state: Path, tmp_path: Path) -> None:
+    migrate.migrate(state)
     stop = threading.Event()
 
     def write() -> None:

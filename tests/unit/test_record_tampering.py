@@ -44,6 +44,8 @@ UNCOVERED = {
     "deaths.state": "as above",
     "deaths.count": "as above",
     "given_up_leases.*": "what a daemon noted about its workers; these rows may be lost",
+    "fleet_evidence.*": "what workers signed; each reader verifies it, and a verdict binds what counted",
+    "fleet_nodes.*": "what nodes say about themselves; nothing is decided by it",
 }
 """Columns whose edit `ledger verify` does not find, and why. docs/threat-model.md names the same."""
 

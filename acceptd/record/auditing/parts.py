@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from acceptd.errors import LedgerError
-from acceptd.record import database
 from acceptd.record.auditing import entries, kept, source, structure
 from acceptd.record.auditing.report import Report
+from acceptd.record.sqlite import translated
 from acceptd.record.succession import History
 
 LEAVES: Final = 1 << entries.LEVEL
@@ -42,7 +42,7 @@ class Work:
         report = Report()
         came: dict[str, Any] = {}
         try:
-            with database.translated(self.path), source.snapshot(self.raw):
+            with translated(self.path), source.snapshot(self.raw):
                 came = self.within(part, report)
         except LedgerError as error:
             came = {"error": str(error)}

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from acceptd.record import database
+from acceptd.record import sqlite
 from tests.crash.faults import full, live, whole
 from tests.crash.faults.calls import MISSING, Call
 from tests.crash.faults.case import Outcome, judge
@@ -106,7 +106,7 @@ def sweep_one(home: Path, mode: Mode, work: str, full: bool) -> Done:
     lane = home / f"lane-{os.getpid()}"
     if not _stages:
         # One engine for the one path of this lane: what SQLAlchemy has compiled stays.
-        database._engine = functools.cache(database._engine)  # type: ignore[assignment]
+        sqlite._engine = functools.cache(sqlite._engine)  # type: ignore[assignment]
     stage = _stages.get((mode.error, mode.lasting))
     if stage is None:
         stage = _stages[mode.error, mode.lasting] = Stage(

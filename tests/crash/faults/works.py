@@ -39,7 +39,7 @@ REVISION: Final = """
 from alembic import op
 import sqlalchemy as sa
 
-revision, down_revision = "0002", "0001"
+revision, down_revision = "0003", "0002"
 
 
 def upgrade():
@@ -81,7 +81,7 @@ def prepare(home: Path, base: str) -> Path:
     history = own_history(world.state, world.ledger)
     checkpoint.write(world.state, world.ledger, _signer(world.state), history, anchor.Directory(root / "anchor"))
     shutil.copytree(migrate.SCRIPTS, root / "scripts", ignore=shutil.ignore_patterns("__pycache__"))
-    (root / "scripts" / "versions" / "v0002_test.py").write_text(REVISION)
+    (root / "scripts" / "versions" / "v0003_test.py").write_text(REVISION)
     (root / "facts.json").write_text(json.dumps(facts))
     world.open(state_file=root / "seen.json")
     world.close()
@@ -225,19 +225,20 @@ def _rotate(role: str) -> Callable[[Path, Ack, dict[str, Any]], None]:
 
 
 def _migrate(root: Path, ack: Ack, _place: dict[str, Any]) -> None:
-    tables.SCHEMA_VERSION = 2  # type: ignore[misc] # as a later acceptd has it
+    tables.SCHEMA_VERSION = 3  # type: ignore[misc] # as a later acceptd has it
     try:
         made = migrate.migrate(root / "state", scripts=root / "scripts")
     finally:
-        tables.SCHEMA_VERSION = 1  # type: ignore[misc]
+        tables.SCHEMA_VERSION = 2  # type: ignore[misc]
     if made is not None:
         ack("migrated", made.after)
+        assert made.backup is not None
         ack("backup", str(made.backup.relative_to(root)))
 
 
 def _backup(root: Path, ack: Ack, place: dict[str, Any]) -> None:
     world = _open(root, place)
-    name = f"ledger-v1-20261129T1157{len(list(world.state.glob('backups/l*'))):02d}Z.sqlite3"
+    name = f"ledger-v2-20261129T1157{len(list(world.state.glob('backups/l*'))):02d}Z.sqlite3"
     done = backup.online_backup(world.state / "ledger.sqlite3", world.state / "backups", name)
     ack("backup", str(done.path.relative_to(root)))
     world.close()

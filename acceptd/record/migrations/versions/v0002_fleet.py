@@ -1,0 +1,60 @@
+"""What the machines of a fleet tell each other, and which versions of the code may work on a database.
+
+A database on PostgreSQL begins with this version or a later one: what is below is for SQLite.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from alembic import op
+
+revision: Final = "0002"
+down_revision: Final = "0001"
+
+_SCHEMA: Final = (
+    """
+    CREATE TABLE fleet_evidence (
+        submission VARCHAR NOT NULL,
+        round INTEGER NOT NULL,
+        profile VARCHAR NOT NULL,
+        node VARCHAR NOT NULL,
+        key_id VARCHAR NOT NULL,
+        envelope TEXT NOT NULL,
+        evidence_digest VARCHAR NOT NULL,
+        at VARCHAR NOT NULL,
+        PRIMARY KEY (submission, round, profile, node),
+        CONSTRAINT fleet_evidence_round CHECK (round > 0)
+    )
+    """,
+    """
+    CREATE TABLE fleet_nodes (
+        name VARCHAR NOT NULL,
+        role VARCHAR NOT NULL,
+        host VARCHAR NOT NULL,
+        version VARCHAR NOT NULL,
+        schema INTEGER NOT NULL,
+        key_id VARCHAR NOT NULL,
+        queues TEXT NOT NULL,
+        slots INTEGER NOT NULL,
+        running INTEGER NOT NULL,
+        started_at VARCHAR NOT NULL,
+        seen_at VARCHAR NOT NULL,
+        draining BOOLEAN DEFAULT 0 NOT NULL,
+        PRIMARY KEY (name)
+    )
+    """,
+    # Code of version 1 does not know this row, and refuses what is newer than itself.
+    "INSERT INTO meta (key, value) VALUES ('readable_from', '2')",
+)
+
+
+def upgrade() -> None:
+    """Add two tables and a row."""
+    for statement in _SCHEMA:
+        op.execute(statement)
+
+
+def downgrade() -> None:
+    """There is none."""
+    raise NotImplementedError("restore the backup that was made before the migration")
