@@ -16,6 +16,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 
 from acceptd.errors import ConfigError, StateError
 from acceptd.export.settings import ExportTable, HookTable, distinct
+from acceptd.objectstore.settings import ObjectsTable
 from acceptd.policy.troubles import Trouble, first
 from acceptd.policy.trusted import read_trusted
 from acceptd.record_url import record_url
@@ -159,6 +160,7 @@ class Settings(BaseModel):
     checkpoint: CheckpointTable = CheckpointTable()
     retention: RetentionTable = RetentionTable()
     metrics: MetricsTable = MetricsTable()
+    objects: ObjectsTable = ObjectsTable()
     keys: KeysTable = KeysTable()
     exports: Annotated[list[ExportTable], Field(max_length=64)] = []
     """Directories that follow what is current."""

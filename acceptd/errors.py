@@ -44,6 +44,22 @@ class SigningError(StateError):
     """A command that holds a private key did not sign: wrong, slow, or dead. Nothing is lost."""
 
 
+class ObjectStoreError(UserError):
+    """The object store refuses, keeps no conditions, or says what cannot be meant. Nothing was handed on."""
+
+
+class ObjectMissingError(ObjectStoreError):
+    """The object store has no such object."""
+
+
+class ObjectDamagedError(ObjectStoreError):
+    """The object store gave other bytes than the digest stands for. Nothing was handed on."""
+
+
+class ObjectsUnreachableError(ObjectStoreError):
+    """The object store did not answer in time, or failed, as often as it was tried. It may pass."""
+
+
 class CellUnavailableError(UserError):
     """The sandbox cannot be built on this host, or a wall that the policy requires is missing."""
 

@@ -83,21 +83,26 @@ def verify_object(root_fd: int, digest: str, files: Iterable[File], keep: Keep |
     names (nothing else may lie there), MalformedError for links and files with a second name,
     ReleaseNotFoundError where the object is missing.
     """
+    return verify_tree(root_fd, object_path(digest), files, keep)
+
+
+def verify_tree(root_fd: int, place: str, files: Iterable[File], keep: Keep | None = None) -> dict[str, Stamp]:
+    """Hash every file below the directory ``place``, wherever that is; as :func:`verify_object`."""
     wanted = {file.path: file for file in files}
-    folders = _exactly(root_fd, digest, set(wanted))
-    return folders | {path: _hash(root_fd, digest, file, keep) for path, file in wanted.items()}
+    folders = _exactly(root_fd, place, set(wanted))
+    return folders | {path: _hash(root_fd, place, file, keep) for path, file in wanted.items()}
 
 
 def verify_files(root_fd: int, digest: str, files: Iterable[File], keep: Keep | None = None) -> None:
     """Hash some files of a store object, whatever else lies there; raise as :func:`verify_object` does."""
     for file in files:
-        _hash(root_fd, digest, file, keep)
+        _hash(root_fd, object_path(digest), file, keep)
 
 
 def present(root_fd: int, digest: str, files: Iterable[File]) -> None:
     """Raise as :func:`verify_object` does for other names, kinds or sizes; nothing is hashed."""
     wanted = {file.path: file for file in files}
-    _exactly(root_fd, digest, set(wanted))
+    _exactly(root_fd, object_path(digest), set(wanted))
     for path, file in wanted.items():
         fd = _open(root_fd, object_path(digest, path), os.O_PATH | os.O_NOFOLLOW, path)
         try:
@@ -115,10 +120,10 @@ def stamp_of(root_fd: int, digest: str, path: str) -> Stamp:
         os.close(fd)
 
 
-def _hash(root_fd: int, digest: str, file: File, keep: Keep | None = None) -> Stamp:
+def _hash(root_fd: int, place: str, file: File, keep: Keep | None = None) -> Stamp:
     wanted = keep is not None and keep.wants(file)
     content: Content = b""
-    with _regular(root_fd, object_path(digest, file.path), file.path) as (stream, before):
+    with _regular(root_fd, f"{place}/{file.path}", file.path) as (stream, before):
         _measured(before, file)
         try:
             if wanted:
@@ -143,7 +148,7 @@ def _measured(state: os.stat_result, file: File) -> None:
         raise DigestMismatchError(f"{file.path} has {state.st_size} bytes, not the {file.size} that were promoted")
 
 
-def _exactly(root_fd: int, digest: str, wanted: set[str]) -> dict[str, Stamp]:
+def _exactly(root_fd: int, place: str, wanted: set[str]) -> dict[str, Stamp]:
     """Return the stamps of the object's directories, each under its path and ``/``.
 
     Raises DigestMismatchError where the object holds a file more or less than ``wanted``, by name.
@@ -152,8 +157,8 @@ def _exactly(root_fd: int, digest: str, wanted: set[str]) -> dict[str, Stamp]:
     folders = {"", *(path[:cut] for path in wanted for cut in range(len(path)) if path[cut] == "/")}
     found: set[str] = set()
     for inner in sorted(folders):
-        what = f"the store's {inner}" if inner else f"the store's bundle {digest}"
-        fd = _open(root_fd, object_path(digest, inner), _FOLDER, what)
+        what = f"the store's {inner}" if inner else f"the store's bundle {place.removeprefix(object_path(''))}"
+        fd = _open(root_fd, f"{place}/{inner}" if inner else place, _FOLDER, what)
         try:
             stamps[f"{inner}/"] = _stamp(os.fstat(fd))
             with os.scandir(fd) as entries:

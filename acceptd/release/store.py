@@ -51,7 +51,7 @@ def put(state: Path, sealed_dir: Path, sealed: Sealed) -> Path:
     where the bytes in the store are not the bundle's, StateError where the storage fails.
     """
     target = path(state, sealed.digest)
-    data = _inventory(sealed.files)
+    data = inventory_bytes(sealed.files)
     if hashlib.sha256(data).hexdigest() != sealed.digest:
         raise ReleaseError(f"the inventory of the sealed bundle does not give its digest {sealed.digest}")
     store = make_directories(state, "store/sha256")
@@ -162,7 +162,8 @@ def sweep(state: Path) -> list[str]:
 _AUDIT: Final = "run `acceptd ledger verify`, and put the bundle back from a copy that gives this digest"
 
 
-def _inventory(rows: Sequence[BundleFile]) -> bytes:
+def inventory_bytes(rows: Sequence[BundleFile | trust.File]) -> bytes:
+    """Return the canonical list of a bundle's files, whose SHA-256 is the bundle digest."""
     ordered = sorted(rows, key=lambda row: row.path.encode())
     return canonical([{"path": row.path, "sha256": row.sha256, "size": row.size} for row in ordered])
 

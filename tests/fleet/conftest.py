@@ -10,6 +10,7 @@ import pytest
 
 from tests.fleet.postgres import Server, programs
 from tests.fleet.record_world import Record, make_record
+from tests.fleet.s3 import ENVIRONMENT, S3, Proxy
 
 EXTRA = ("psycopg", "psycopg_pool", "procrastinate", "fsspec", "s3fs")
 MISSING = [name for name in EXTRA if importlib.util.find_spec(name) is None]
@@ -52,3 +53,27 @@ def record(postgres: Server, tmp_path: Path) -> Iterator[Record]:
     made = make_record(tmp_path / "state", postgres)
     yield made
     postgres.drop(made.name)
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[S3]:
+    """One S3-compatible server for all tests of this process."""
+    server = S3()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def s3(s3_server: S3, monkeypatch: pytest.MonkeyPatch) -> S3:
+    """The server, with its credentials in this process's environment, as an operator would give them."""
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    return s3_server
+
+
+@pytest.fixture
+def s3_proxy(s3: S3) -> Iterator[Proxy]:
+    """A proxy before the server, which fails as the test orders."""
+    proxy = Proxy(s3)
+    yield proxy
+    proxy.close()
