@@ -105,7 +105,7 @@ fleet: setup  ## what a fleet needs besides (PostgreSQL's driver, task queue, ob
 
 test-fleet: setup  ## a fleet against PostgreSQL and an S3-compatible server, both started by the tests themselves
 	@sh tools/fleet_env.sh tests
-	$(PY) -m pytest -q -n0 tests/fleet
+	$(PY) -m pytest -q $(BESIDE_WAITING) tests/fleet
 
 lint: setup  ## ruff (lint and format) and mypy --strict
 	.venv/bin/ruff check .

@@ -78,9 +78,10 @@ class Running:
         self._reader.start()
 
     def _read(self) -> None:
-        assert self._process.stderr is not None
-        with self.log.open("ab") as file:
-            for line in self._process.stderr:
+        told = self._process.stderr
+        assert told is not None
+        with told, self.log.open("ab") as file:
+            for line in told:
                 file.write(line)
                 file.flush()
                 try:

@@ -7,7 +7,7 @@ else:
 - ``judged_at`` and ``uid``: when, and who dropped it;
 - ``evidence_digest`` and ``report_digest``: what they cover holds timings, resources and the submission's own id;
 - ``statement``: it signs all of these, with the submission's id and the entry's place in the log;
-- in a finding's evidence, figures of measured time (:data:`TIMED`).
+- in a finding's evidence, figures of time and of memory that a job was seen to take (:data:`MEASURED`).
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from acceptd.release.book import Row, read_book
 
 OF_THIS_RUN: Final = ("judged_at", "uid", "evidence_digest", "report_digest", "statement")
 """Keys of a verdict entry's body that differ in two runs on the same bundle."""
-TIMED: Final = re.compile(r"(^|_)(ms|seconds|s)$")
-"""Keys in a finding's evidence whose values are measured time."""
+MEASURED: Final = re.compile(r"(^|_)(ms|seconds|s)$|^peak_rss_bytes$")
+"""Keys in a finding's evidence whose values are measured time or memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,19 +82,19 @@ def read(state: Path) -> Book:
 
 def _recorded(name: str, seq: int, body: Mapping[str, Any], document: Mapping[str, Any]) -> Recorded:
     same = {key: value for key, value in body.items() if key not in OF_THIS_RUN}
-    findings = untimed(document["findings"])
+    findings = unmeasured(document["findings"])
     return Recorded(
         body["drop"], name, seq, body["verdict"], body["reason"], body.get("model") or "",
         body.get("bundle_digest") or "", plain_bytes(same), plain_bytes(findings),
     )  # fmt: skip
 
 
-def untimed(value: Any) -> Any:
-    """Return ``value`` without measured time in it, however deep it is."""
+def unmeasured(value: Any) -> Any:
+    """Return ``value`` without figures of measured time and memory, however deep they are."""
     if isinstance(value, Mapping):
-        return {key: untimed(one) for key, one in value.items() if not TIMED.search(key)}
+        return {key: unmeasured(one) for key, one in value.items() if not MEASURED.search(key)}
     if isinstance(value, list | tuple):
-        return [untimed(one) for one in value]
+        return [unmeasured(one) for one in value]
     return value
 
 

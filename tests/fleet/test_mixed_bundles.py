@@ -13,7 +13,7 @@ from acceptd.record.canonical import plain_bytes
 from acceptd.release.book import Row
 from tests.fleet import promises
 from tests.fleet.mixed import ACCEPTED, SHARES, WAVES, Piece, mixed, waves
-from tests.fleet.recorded import Book, Recorded, differences, untimed
+from tests.fleet.recorded import Book, Recorded, differences, unmeasured
 
 
 def digest_of(path: Path) -> str:
@@ -57,12 +57,16 @@ def test_in_no_wave_do_two_drops_promote_one_model(count: int) -> None:
         )
 
 
-FINDING = {"code": "parity/mismatch", "where": "main", "evidence": {"largest": 0.5, "run_ms": 1.25}}
+FINDING = {
+    "code": "parity/mismatch",
+    "where": "main",
+    "evidence": {"largest": 0.5, "run_ms": 1.25, "peak_rss_bytes": 9},
+}
 
 
 def recorded(drop: str = "0001-valid", verdict: str = "accepted", **body: object) -> Recorded:
     told = plain_bytes({"drop": drop, "verdict": verdict, **body})
-    findings = plain_bytes(untimed([FINDING]))
+    findings = plain_bytes(unmeasured([FINDING]))
     return Recorded(drop, f"s-{drop}", 7, verdict, "words", "mosaic/model", "ab" * 32, told, findings)
 
 
@@ -93,11 +97,11 @@ def test_two_runs_that_are_apart_in_anything_are_told_apart(other: Book) -> None
     assert differences(book(recorded()), other)
 
 
-def test_measured_time_alone_makes_no_difference() -> None:
-    slower = FINDING | {"evidence": {"largest": 0.5, "run_ms": 99.0}}
-    assert untimed([FINDING]) == untimed([slower])
-    assert untimed([FINDING]) != untimed([slower | {"where": "other"}])
-    assert untimed({"names": 1, "atoms": 2, "s": 3}) == {"names": 1, "atoms": 2}
+def test_measured_time_and_memory_alone_make_no_difference() -> None:
+    slower = FINDING | {"evidence": {"largest": 0.5, "run_ms": 99.0, "peak_rss_bytes": 8}}
+    assert unmeasured([FINDING]) == unmeasured([slower])
+    assert unmeasured([FINDING]) != unmeasured([slower | {"where": "other"}])
+    assert unmeasured({"names": 1, "total_bytes": 2, "s": 3}) == {"names": 1, "total_bytes": 2}
 
 
 PIECE = Piece("0001-valid", "mosaic", 1, "valid", lambda path: path, ACCEPTED, "mosaic/model")
