@@ -19,7 +19,7 @@ from acceptd.export.settings import ExportTable, HookTable, distinct
 from acceptd.objectstore.settings import ObjectsTable
 from acceptd.policy.troubles import Trouble, first
 from acceptd.policy.trusted import read_trusted
-from acceptd.record_url import record_url
+from acceptd.postgres_url import record_url
 
 INSTALLED_STATE = Path("/var/lib/acceptd")
 INSTALLED_POLICIES = Path("/etc/acceptd/policies")

@@ -23,6 +23,7 @@ from acceptd.cli.common import (
     progress_console,
     read_limited,
 )
+from acceptd.cli.ledger_roles import roles
 from acceptd.cli.times import moment
 from acceptd.config import load_settings, policies_directory, require_state
 from acceptd.contracts.register import Register
@@ -52,6 +53,7 @@ from acceptd.review.desk import Desk
 
 app = typer.Typer(help="The record of every verdict, release and revocation.", no_args_is_help=True)
 _CODE: Final = re.compile(r"[a-z][a-z0-9-]*/[a-z0-9-]+", re.ASCII)
+app.command("roles")(roles)
 ENTRY = "The entry's number, or a submission: then that of its verdict."
 
 

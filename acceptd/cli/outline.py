@@ -46,6 +46,8 @@ HELP: Final = {
 
 PARTS: Final = {
     "ledger": {
+        "roles": "Compare the rights of promoter, intake, worker and reviewer in the database. Exit 5 where "
+        "they differ.",
         "verify": "Recompute every leaf, root, projection, signature, pointer and stored byte; say what "
         "differs and where.",
         "proof": "Print, as JSON, the proof that an entry is in the log, under the newest signed checkpoint "

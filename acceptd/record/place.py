@@ -47,7 +47,7 @@ class Place:
         """Make it, with ``about`` in ``meta`` and one entry; return False where it is there already."""
         if not self.url:
             return create_database(self.path, about, first_entry)
-        _installed()
+        require_driver()
         from acceptd.record.postgres.schema import create
 
         return create(self.url, about, first_entry)
@@ -64,13 +64,14 @@ def database_name(url: str) -> str:
 
 
 def _postgres(url: str, busy_seconds: float, *, read_only: bool) -> Database:
-    _installed()
+    require_driver()
     from acceptd.record.postgres.engine import PostgresDatabase
 
     return PostgresDatabase(url, database_name(url), busy_seconds=busy_seconds, read_only=read_only)
 
 
-def _installed() -> None:
+def require_driver() -> None:
+    """Raise StateError where PostgreSQL's driver is not installed."""
     try:
         import psycopg  # noqa: F401
     except ImportError as error:

@@ -24,12 +24,12 @@ _TRIGGERS: Final = f"""
     JOIN pg_class c ON c.oid = t.tgrelid JOIN pg_namespace n ON n.oid = c.relnamespace
     WHERE NOT t.tgisinternal AND n.nspname = 'public' AND c.relname IN ({_OURS}) ORDER BY 1
 """  # noqa: S608 - names of ours
-_FUNCTIONS: Final = """
+_FUNCTIONS: Final = f"""
     SELECT p.proname::text, p.prosrc, l.lanname::text, array_to_string(p.proconfig, ';'), p.prosecdef,
         pg_get_userbyid(p.proowner)::text
     FROM pg_proc p JOIN pg_language l ON l.oid = p.prolang JOIN pg_namespace n ON n.oid = p.pronamespace
-    WHERE n.nspname = 'public' AND p.proname LIKE 'acceptd%' ORDER BY 1
-"""
+    WHERE n.nspname = 'public' AND p.proname IN ({", ".join(f"'{name}'" for name in FUNCTIONS)}) ORDER BY 1
+"""  # noqa: S608 - names of ours
 _CONFIG: Final = "search_path=pg_catalog, public"
 _COLUMNS: Final = """
     SELECT c.relname::text, a.attname::text, format_type(a.atttypid, a.atttypmod), a.attnotnull,
@@ -55,7 +55,7 @@ _VIEWS: Final = """
     WHERE n.nspname = 'public' AND c.relkind IN ('v', 'm') ORDER BY 1 LIMIT 20
 """
 _INDEXES: Final = f"""
-    SELECT x.relname::text, i.indisvalid AND i.indisready AND i.indislive, i.indpred IS NOT NULL
+    SELECT x.relname::text, i.indisvalid AND i.indisready AND i.indislive, pg_get_indexdef(i.indexrelid)
     FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid JOIN pg_class c ON c.oid = i.indrelid
     JOIN pg_namespace n ON n.oid = c.relnamespace
     WHERE n.nspname = 'public' AND c.relname IN ({_OURS}) ORDER BY 1
@@ -187,9 +187,14 @@ def _keys(table: Table) -> Iterable[tuple[str, str]]:
 
 def _check_indexes(ask: Ask, tell: Tell) -> None:
     stored = {row[0]: row[1:] for row in ask(_INDEXES)}
-    for name in sorted(str(index.name) for table in TABLES for index in table.indexes):
+    due = {str(index.name): (table, index) for table in TABLES for index in table.indexes}
+    for name, (table, index) in sorted(due.items()):
+        columns = ", ".join(column.name for column in index.columns)
+        words = f"CREATE INDEX {name} ON public.{table.name} USING btree ({columns})"
         if name not in stored:
             tell(f"index {name}", "is missing: readers find entries through it")
-    for name, (valid, partial) in stored.items():
-        if not valid or partial:
-            tell(f"index {name}", "does not hold every row: readers find entries through it")
+        elif stored[name][1] != words:
+            tell(f"index {name}", "is not acceptd's: readers find entries through it")
+    for name, (valid, _) in stored.items():
+        if not valid:
+            tell(f"index {name}", "is not valid: it may lack rows")

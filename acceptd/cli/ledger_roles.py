@@ -1,0 +1,40 @@
+"""``acceptd ledger roles``: who may do what in the record's database on PostgreSQL."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from acceptd.cli.common import EXIT_AUDIT, StateOption, chosen_state, console
+from acceptd.config import require_state
+from acceptd.record.place import Place, require_driver
+from acceptd.report.escape import line
+
+
+def roles(
+    grant: Annotated[
+        bool, typer.Option("--grant", help="Make the roles and give each its rights. As the owner of the tables.")
+    ] = False,
+    state: StateOption = None,
+) -> None:
+    """Compare the rights of promoter, intake, worker and reviewer in the database. Exit 5 where they differ."""
+    paths = require_state(chosen_state(state))
+    place = Place.of(paths.state)
+    if place.url:
+        require_driver()
+    from acceptd.record.postgres import roles as office
+
+    out = console()
+    if grant:
+        for name in office.grant(place):
+            out.print(
+                f"made    {name} (no login: make each node a role of its own IN ROLE {name})", soft_wrap=True
+            )
+    found = office.differences(place)
+    for one in found:
+        out.print(line(f"differs: {one}"), markup=False, soft_wrap=True)
+    for role, rights in office.RIGHTS.items() if not found else ():
+        adds = sorted(table for table, wanted in rights.items() if set(wanted) - {"SELECT"})
+        out.print(f"{role:16}  reads {len(rights)} tables, writes {', '.join(adds) or 'none'}", soft_wrap=True)
+    raise typer.Exit(EXIT_AUDIT if found else 0)

@@ -1,0 +1,134 @@
+"""Who may do what in the ledger's database: four roles, given exactly this by the owner of the tables.
+
+They are groups without a login; the operator makes each node or person a role of its own as a member. The queue of
+tasks has its tables, and gives its own rights (:mod:`acceptd.fleet.schema`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any, Final
+
+import psycopg
+
+from acceptd.errors import StateError
+from acceptd.record.leases import given_up
+from acceptd.record.place import Place
+from acceptd.record.postgres.engine import connect
+from acceptd.record.postgres.errors import translated
+from acceptd.record.postgres.schema import TABLES
+
+_READ: Final = ("SELECT",)
+_LOG: Final = dict.fromkeys(("meta", "alembic_version", "entries", "nodes"), _READ)
+_JUDGED: Final = dict.fromkeys(("verdicts", "findings", "releases", "revocations"), _READ)
+_WORKED: Final = {given_up.name: ("SELECT", "INSERT", "UPDATE", "DELETE")}
+_NODE: Final = {"fleet_nodes": ("SELECT", "INSERT", "UPDATE")}
+
+RIGHTS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
+    # Alone appends entries and moves what follows from them; rebuilds nothing, and changes no entry.
+    "acceptd_promoter": {
+        "meta": _READ,
+        "alembic_version": _READ,
+        **dict.fromkeys(
+            ("entries", "nodes", "evidence", "verdicts", "findings", "revocations"), ("SELECT", "INSERT")
+        ),
+        "releases": ("SELECT", "INSERT", "UPDATE"),
+        **dict.fromkeys(("submissions", "deaths"), ("SELECT", "INSERT", "UPDATE", "DELETE")),
+        "fleet_evidence": ("SELECT", "DELETE"),
+        "fleet_nodes": ("SELECT", "INSERT", "UPDATE", "DELETE"),
+        **_WORKED,
+    },
+    # Brings submissions in and takes them out; has no word in what becomes of them.
+    "acceptd_intake": {
+        **_LOG,
+        **_JUDGED,
+        "submissions": ("SELECT", "INSERT", "UPDATE"),
+        "deaths": ("SELECT", "INSERT", "UPDATE"),
+        **_NODE,
+        **_WORKED,
+    },
+    # Adds what it signed; appends no entry and changes no submission.
+    "acceptd_worker": {
+        **_LOG,
+        **_JUDGED,
+        "evidence": _READ,
+        "submissions": _READ,
+        "fleet_evidence": ("SELECT", "INSERT"),
+        **_NODE,
+        **_WORKED,
+    },
+    # People, their console and their audit: they read, and what they decide they sign.
+    "acceptd_reviewer": {
+        **_LOG,
+        **_JUDGED,
+        "evidence": _READ,
+        "submissions": _READ,
+        "deaths": _READ,
+        "fleet_nodes": _READ,
+        given_up.name: _READ,
+    },
+}
+"""Privileges of each role on each table; on a table that is not named, none."""
+
+_ALL: Final = ("SELECT", "INSERT", "UPDATE", "DELETE", "TRUNCATE", "REFERENCES", "TRIGGER")
+_NUMBERS: Final = f"public.{given_up.name}_number_seq"
+
+
+def grant(place: Place) -> list[str]:
+    """Make the roles that are missing, and give each exactly its rights; return the names of those made.
+
+    As the tables' owner, who may make roles. Raises LedgerError where he may not, StateError for a file.
+    """
+    made = []
+    with _connected(place) as connection, connection.transaction():
+        known = {str(row[0]) for row in connection.execute("SELECT rolname::text FROM pg_roles")}
+        for role, rights in RIGHTS.items():
+            if role not in known:
+                connection.execute(f"CREATE ROLE {role} NOLOGIN")
+                made.append(role)
+            connection.execute(f"GRANT USAGE ON SCHEMA public TO {role}")
+            for table in TABLES:
+                connection.execute(f"REVOKE ALL ON public.{table.name} FROM {role}, PUBLIC")
+                if wanted := rights.get(table.name):
+                    connection.execute(f"GRANT {', '.join(wanted)} ON public.{table.name} TO {role}")
+            connection.execute(f"REVOKE ALL ON SEQUENCE {_NUMBERS} FROM {role}, PUBLIC")
+            if "INSERT" in rights.get(given_up.name, ()):
+                connection.execute(f"GRANT USAGE ON SEQUENCE {_NUMBERS} TO {role}")
+    return made
+
+
+def differences(place: Place) -> list[str]:
+    """Say how the roles' rights differ from :data:`RIGHTS`, in words; empty where they are exactly those."""
+    found = []
+    with _connected(place) as connection:
+        for role, rights in RIGHTS.items():
+            known = "SELECT rolsuper, rolbypassrls FROM pg_roles WHERE rolname = %s"
+            row = connection.execute(known, (role,)).fetchone()
+            if row is None:
+                found.append(f"{role}: there is no such role")
+                continue
+            if any(row):
+                found.append(f"{role}: stands above the rights of tables")
+            for table in TABLES:
+                there = _rights(connection, role, table.name)
+                due = set(rights.get(table.name, ()))
+                found += [f"{role}: may {one} {table.name}, which is not its right" for one in sorted(there - due)]
+                found += [f"{role}: may not {one} {table.name}" for one in sorted(due - there)]
+    return found
+
+
+def _rights(connection: psycopg.Connection[Any], role: str, table: str) -> set[str]:
+    query = "SELECT p FROM unnest(%s::text[]) p WHERE has_table_privilege(%s, %s, p)"
+    return {str(row[0]) for row in connection.execute(query, (list(_ALL), role, f"public.{table}"))}
+
+
+@contextlib.contextmanager
+def _connected(place: Place) -> Any:
+    if not place.url:
+        raise StateError(
+            f"{place}: the record is a file, which has no roles", remedy="name a database as `[record] url` first"
+        )
+    with translated(str(place)), contextlib.closing(connect(place.url)) as connection:
+        if connection.execute("SELECT to_regclass('public.meta')").fetchone() == (None,):
+            raise StateError(f"{place}: there is no ledger", remedy="run `acceptd init`")
+        yield connection
