@@ -68,6 +68,7 @@ _GROUPS = (
     "loader",
     "advisory",
     "config",
+    "fleet",
     "bundle",
     "schema",
 )

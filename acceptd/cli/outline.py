@@ -40,6 +40,7 @@ HELP: Final = {
     "loader": "Open a release as production does: verify it, find it, run it.",
     "advisory": "Advisories about runtimes: sign, install, list, affected.",
     "config": "The settings: show what holds, check before a start.",
+    "fleet": "Many machines: status, drain, undrain, forget, init, enroll.",
     "bundle": "Make a bundle: init, vectors, lock, pack.",
     "schema": "JSON Schemas of bundle.toml, policies and signed files: list, show.",
 }
@@ -143,6 +144,12 @@ PARTS: Final = {
         "ACCEPTD_*.",
         "check": "Load everything that a daemon reads at its start, and say what is wrong. Exit 2 where it "
         "would not start.",
+    },
+    "fleet": {
+        "status": "Print the nodes, the queues, what stands still and why, and how it is mended.",
+        "drain": "Let a node finish what runs, and take no more. Exit 4 where --wait ends before it is drained.",
+        "undrain": "Let a node that was drained take work again.",
+        "forget": "Take a node that is gone out of the list. Its key is trusted until the policy says otherwise.",
     },
     "bundle": {
         "vectors": "Make golden sets from inputs and an oracle; bundle.toml names them with an honest origin.",

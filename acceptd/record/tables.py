@@ -226,6 +226,8 @@ fleet_nodes: Final = Table(
     Column("queues", Words, nullable=False),
     Column("slots", Whole, nullable=False),
     Column("running", Whole, nullable=False),
+    # JSON: policy, profiles, whether it takes work (acceptd.fleet.nodes).
+    Column("told", Words, nullable=False, server_default="{}"),
     Column("started_at", Word, nullable=False),
     Column("seen_at", Word, nullable=False),
     Column("draining", Boolean, nullable=False, server_default=false()),

@@ -17,12 +17,15 @@ from acceptd.record.place import Place
 from acceptd.record.postgres.engine import connect
 from acceptd.record.postgres.errors import translated
 from acceptd.record.postgres.schema import TABLES
+from acceptd.record.tables import fleet_nodes
 
 _READ: Final = ("SELECT",)
 _LOG: Final = dict.fromkeys(("meta", "alembic_version", "entries", "nodes"), _READ)
 _JUDGED: Final = dict.fromkeys(("verdicts", "findings", "releases", "revocations"), _READ)
 _WORKED: Final = {given_up.name: ("SELECT", "INSERT", "UPDATE", "DELETE")}
-_NODE: Final = {"fleet_nodes": ("SELECT", "INSERT", "UPDATE")}
+_TOLD: Final = ", ".join(column.name for column in fleet_nodes.c if column.name != "draining")
+_NODE: Final = {"fleet_nodes": ("SELECT", f"INSERT ({_TOLD})", f"UPDATE ({_TOLD})")}
+"""A node says how it stands; whether it is to drain the operator says."""
 
 RIGHTS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     # Alone appends entries and moves what follows from them; rebuilds nothing, and changes no entry.
@@ -68,7 +71,7 @@ RIGHTS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         given_up.name: _READ,
     },
 }
-"""Privileges of each role on each table; on a table that is not named, none."""
+"""Privileges of each role on each table, or on some of its columns; on a table that is not named, none."""
 
 _ALL: Final = ("SELECT", "INSERT", "UPDATE", "DELETE", "TRUNCATE", "REFERENCES", "TRIGGER")
 _NUMBERS: Final = f"public.{given_up.name}_number_seq"
@@ -119,7 +122,16 @@ def differences(place: Place) -> list[str]:
 
 def _rights(connection: psycopg.Connection[Any], role: str, table: str) -> set[str]:
     query = "SELECT p FROM unnest(%s::text[]) p WHERE has_table_privilege(%s, %s, p)"
-    return {str(row[0]) for row in connection.execute(query, (list(_ALL), role, f"public.{table}"))}
+    found = {str(row[0]) for row in connection.execute(query, (list(_ALL), role, f"public.{table}"))}
+    # On some columns alone, in the words of GRANT.
+    query = (
+        "SELECT p || ' (' || string_agg(attname, ', ' ORDER BY attnum) || ')' "
+        "FROM unnest(%s::text[]) p, pg_attribute "
+        "WHERE attrelid = %s::regclass AND attnum > 0 AND NOT attisdropped AND NOT p = ANY(%s::text[]) "
+        "AND has_column_privilege(%s, attrelid, attnum, p) GROUP BY p"
+    )
+    asked = (["SELECT", "INSERT", "UPDATE", "REFERENCES"], f"public.{table}", sorted(found), role)
+    return found | {str(row[0]) for row in connection.execute(query, asked)}
 
 
 @contextlib.contextmanager

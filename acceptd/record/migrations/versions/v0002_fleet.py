@@ -38,6 +38,7 @@ _SCHEMA: Final = (
         queues TEXT NOT NULL,
         slots INTEGER NOT NULL,
         running INTEGER NOT NULL,
+        told TEXT DEFAULT '{}' NOT NULL,
         started_at VARCHAR NOT NULL,
         seen_at VARCHAR NOT NULL,
         draining BOOLEAN DEFAULT 0 NOT NULL,
