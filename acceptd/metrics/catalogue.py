@@ -24,6 +24,17 @@ CAUSES: Final = (
 RESTARTS: Final = (
     *("jobs", "crash", "violation", "lost", "silent", "threads", "memory", "children", "sealed", "closed"),
 )
+TASKS: Final = ("order", "examine", "decide", "finish", "given-up")
+OUTCOMES: Final = ("done", "inconclusive", "away", "failed", "stop", "deadline", "withdrawn", "lost")
+"""How a task of a fleet ended at a node (acceptd.fleet.taskworker)."""
+STATUSES: Final = ("up", "draining", "drained", "late", "gone")
+ROLES: Final = ("intake", "worker", "promoter", "all")
+OBJECT_CALLS: Final = ("look", "create", "read", "replace", "list", "remove")
+REFUSALS: Final = (
+    *("form", "signature", "trust", "role", "profile", "order", "round", "bundle", "policy", "contract", "seed"),
+    *("digest", "walls", "disagree", "heldout", "node"),
+)
+"""Why what another node handed over did not count: the stable word of FleetTrustError."""
 QUICK: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0)
 """Upper bounds of the histograms, in seconds."""
 
@@ -82,6 +93,25 @@ METRICS: Final = (
     Metric("acceptd_hook_runs_total", "counter", "hooks that were told of an event", ("name", "result")),
     Metric("acceptd_policy_reloads_total", "counter", "policies read anew", ("result",)),
     Metric("acceptd_submission_failures_total", "counter", "submissions that acceptd itself could not go on with"),
+    Metric("acceptd_node", "gauge", "1: which node of a fleet this is", ("node", "role")),
+    Metric("acceptd_node_running", "gauge", "tasks of the fleet that run at this node"),
+    Metric("acceptd_node_draining", "gauge", "1 while this node takes no work because the operator said so"),
+    Metric("acceptd_node_silent_seconds", "gauge", "since the record last took a heartbeat of this node"),
+    Metric("acceptd_tasks_total", "counter", "tasks of the fleet that ended at this node", ("task", "outcome")),
+    Metric("acceptd_evidence_refused_total", "counter", "evidence of other nodes that did not count", ("cause",)),
+    Metric("acceptd_bundle_cache_total", "counter", "bundles that a task needed", ("found",)),
+    Metric("acceptd_bundle_cache_bytes", "gauge", "bytes of bundles that are kept here"),
+    Metric("acceptd_object_seconds", "histogram", "time of one call of the object store", ("call",)),
+    Metric("acceptd_object_failures_total", "counter", "calls of the object store that failed", ("call",)),
+    Metric("acceptd_fleet_nodes", "gauge", "nodes of the fleet, as the promoter sees them", ("role", "status")),
+    Metric(
+        "acceptd_fleet_seen_seconds", "gauge", "since a node was seen, by the record's clock", ("node", "role")
+    ),
+    Metric("acceptd_fleet_queue_waiting", "gauge", "tasks that wait", ("queue",)),
+    Metric("acceptd_fleet_queue_running", "gauge", "tasks that run", ("queue",)),
+    Metric("acceptd_fleet_queue_oldest_seconds", "gauge", "age of what waits longest", ("queue",)),
+    Metric("acceptd_fleet_stalled", "gauge", "tasks that run at a node which is not heard of", ("queue",)),
+    Metric("acceptd_fleet_troubles", "gauge", "what `acceptd fleet status` says is wrong"),
 )
 BY_NAME: Final[Mapping[str, Metric]] = {one.name: one for one in METRICS}
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from acceptd.acceptance import Outcome
     from acceptd.config import MetricsTable
     from acceptd.housekeeping import Housekeeping
+    from acceptd.metrics.node import NodeShown
     from acceptd.rooms import Rooms
     from acceptd.supervisor.pulse import Pulse
 
@@ -35,6 +36,23 @@ class Counting:
 
     def failed(self) -> None:
         """acceptd itself could not go on with a submission."""
+
+    def task(self, kind: str, outcome: str) -> None:
+        """A task of the fleet ended here."""
+
+    def refused(self, cause: str) -> None:
+        """What another node handed over did not count."""
+
+    def cached(self, *, hit: bool) -> None:
+        """A task needed a bundle, which was here or had to be fetched."""
+
+    def object_call(self, call: str, seconds: float, *, failed: bool = False) -> None:
+        """The object store answered, or failed to."""
+
+    @contextlib.contextmanager
+    def shown_node(self, node: NodeShown) -> Iterator[None]:  # noqa: ARG002
+        """As :meth:`shown`, for one node of a fleet."""
+        yield
 
     @contextlib.contextmanager
     def shown(self, rooms: Rooms, house: Housekeeping, pulse: Pulse) -> Iterator[None]:  # noqa: ARG002

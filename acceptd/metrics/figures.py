@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics
+from prometheus_client.registry import Collector
 
 from acceptd.acceptance import Outcome
 from acceptd.config import MetricsTable
@@ -19,6 +20,7 @@ from acceptd.metrics import catalogue
 from acceptd.metrics.catalogue import BY_NAME, METRICS, QUICK, known
 from acceptd.metrics.counting import Counting
 from acceptd.metrics.look import Look
+from acceptd.metrics.node import NodeLook, NodeShown
 from acceptd.metrics.serve import Exposition
 from acceptd.rooms import Rooms
 from acceptd.supervisor.pulse import Pulse
@@ -53,7 +55,18 @@ class Figures(Counting):
     @contextlib.contextmanager
     def shown(self, rooms: Rooms, house: Housekeeping, pulse: Pulse) -> Iterator[None]:
         """Show what is counted and what is looked at, in the file and at the address."""
-        self.registry.register(Look(house.paths, rooms, house, pulse, time.time()))
+        with self._exposed(Look(house.paths, rooms, house, pulse, time.time())):
+            yield
+
+    @contextlib.contextmanager
+    def shown_node(self, node: NodeShown) -> Iterator[None]:
+        """Show what is counted here, and how the node stands; of a promoter the ledger and the fleet too."""
+        with self._exposed(NodeLook(node, time.time())):
+            yield
+
+    @contextlib.contextmanager
+    def _exposed(self, look: Collector) -> Iterator[None]:
+        self.registry.register(look)
         exposition = Exposition(self._table, self.registry)
         exposition.start()
         try:
@@ -99,6 +112,25 @@ class Figures(Counting):
     def failed(self) -> None:
         """acceptd itself could not go on with a submission."""
         self._counters["acceptd_submission_failures_total"].inc()
+
+    def task(self, kind: str, outcome: str) -> None:
+        """A task of the fleet ended here."""
+        self._count("acceptd_tasks_total", known(kind, catalogue.TASKS), known(outcome, catalogue.OUTCOMES))
+
+    def refused(self, cause: str) -> None:
+        """What another node handed over did not count."""
+        self._count("acceptd_evidence_refused_total", known(cause, catalogue.REFUSALS))
+
+    def cached(self, *, hit: bool) -> None:
+        """A task needed a bundle, which was here or had to be fetched."""
+        self._count("acceptd_bundle_cache_total", "here" if hit else "fetched")
+
+    def object_call(self, call: str, seconds: float, *, failed: bool = False) -> None:
+        """The object store answered, or failed to."""
+        name = known(call, catalogue.OBJECT_CALLS)
+        self._histograms["acceptd_object_seconds"].labels(name).observe(seconds)
+        if failed:
+            self._count("acceptd_object_failures_total", name)
 
     def _count(self, name: str, *labels: str) -> None:
         assert len(labels) == len(BY_NAME[name].labels)

@@ -44,14 +44,16 @@ class Look(Collector):
     pulse: Pulse
     started: float
     clock: Callable[[], float] = time.time
+    groups: tuple[str, ...] = ("daemon", "work", "ledger", "releases", "follow")
 
     def collect(self) -> Iterator[Family]:
         """Yield what can be read now."""
-        for group in (self._daemon, self._work, self._ledger, self._releases, self._follow):
+        for name in self.groups:
+            group: Callable[[], Iterator[Family]] = getattr(self, f"_{name}")
             try:
                 yield from list(group())
             except (AcceptdError, OSError, ValueError) as error:
-                log.warning("not measured", what=group.__name__.strip("_"), error=str(error))
+                log.warning("not measured", what=name, error=str(error))
 
     def _daemon(self) -> Iterator[Family]:
         yield _one("acceptd_up", float(not self.pulse.trouble))
