@@ -6,6 +6,7 @@ import json
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,13 +18,36 @@ from acceptd.config import load_settings, require_state
 from acceptd.errors import StateError, UsageError
 from acceptd.fleet.nodes import CHANNEL, Node, Nodes
 from acceptd.record.log import Ledger
-from acceptd.report.escape import line
+from acceptd.report.escape import line, printable_data
 
 app = typer.Typer(help="Many machines: status, drain, undrain, forget, init, enroll.", no_args_is_help=True)
 
 WATCH_SECONDS = 2.0
 """How often ``--watch`` looks where no node says that it has changed."""
 _WAIT_SECONDS = 5.0
+
+
+@app.command("init")
+def init(
+    finish: Annotated[
+        bool, typer.Option("--finish", help="After an upgrade, when no node of the version before runs any more.")
+    ] = False,
+    state: StateOption = None,
+    json_: JsonOption = False,
+) -> None:
+    """Make the fleet's database ready, or bring it to this version: tables, roles and rights, the task queue.
+
+    As the database's owner, whom `[record] url` or ACCEPTD_RECORD_URL names. Run it again as often as you like.
+    """
+    from acceptd.fleet.ready import make_ready
+
+    done = make_ready(chosen_state(state), finish=finish)
+    if json_:
+        typer.echo(json.dumps(printable_data(asdict(done)), sort_keys=True))
+        return
+    from acceptd.cli.tables import print_pairs
+
+    print_pairs(console(), done.words())
 
 
 @app.command("status")

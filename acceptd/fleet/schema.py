@@ -114,10 +114,25 @@ def apply_schema(url: str, *, finish: bool = True) -> list[str]:
         return done
 
 
+def waiting(url: str) -> list[str]:
+    """Return the migrations that :func:`apply_schema` left for its ``finish``; raise as it does."""
+    import psycopg
+
+    with translated(), psycopg.connect(plain_url(url)) as connection:
+        known = {row[0] for row in connection.execute("SELECT migration FROM acceptd_tasks_schema")}
+    return [name for name in _migrations() if name not in known]
+
+
+def _migrations() -> list[str]:
+    from procrastinate.schema import SchemaManager
+
+    return sorted(path.name for path in Path(SchemaManager.get_migrations_path()).glob("*.sql"))
+
+
 def _migrate(connection: Any, *, finish: bool) -> list[str]:
     from procrastinate.schema import SchemaManager
 
-    here = sorted(path.name for path in Path(SchemaManager.get_migrations_path()).glob("*.sql"))
+    here = _migrations()
     connection.execute("CREATE TABLE IF NOT EXISTS acceptd_tasks_schema (migration text PRIMARY KEY)")
     known = {row[0] for row in connection.execute("SELECT migration FROM acceptd_tasks_schema")}
     present = connection.execute("SELECT to_regclass('procrastinate_jobs')").fetchone()[0] is not None

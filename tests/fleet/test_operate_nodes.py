@@ -6,6 +6,7 @@ import dataclasses
 import json
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -13,10 +14,11 @@ from typer.testing import CliRunner
 
 from acceptd.cli.fleet import app
 from acceptd.cli.setup import init
-from acceptd.errors import UsageError
+from acceptd.errors import AcceptdError, UsageError
 from acceptd.fleet.beat import Beat
 from acceptd.fleet.look import look
 from acceptd.fleet.nodes import Nodes, Told
+from acceptd.fleet.ready import make_ready
 from acceptd.fleet.schema import apply_schema
 from acceptd.fleet.standing import troubles
 from acceptd.fleet.tasks import Tasks
@@ -220,3 +222,55 @@ def test_the_commands_work_on_a_database(record: Record, ledger: Ledger) -> None
     Nodes(ledger).beat(W1, "boot", stopped=True)
     assert "w1 is forgotten" in run.invoke(app, ["forget", "w1", "--state", str(state)]).output
     assert [one.name for one in Nodes(ledger).all()] == ["w2"]
+
+
+def test_init_makes_everything_once_and_says_what_it_did(tmp_path: Path, postgres: Server) -> None:
+    record = make_record(tmp_path / "state", postgres)
+    run = CliRunner()
+    first = run.invoke(app, ["init", "--state", str(record.state)])
+    assert first.exit_code == 0, first.exception
+    assert "tables of schema 2 made, with the first entry" in first.output
+    again = run.invoke(app, ["init", "--state", str(record.state)]).output
+    assert [line.split(None, 1)[1] for line in again.splitlines()[1:]] == [
+        "schema 2, as it was", "rights are as they must be", "as it was",
+    ]  # fmt: skip
+    with record.open(create=False) as ledger:
+        assert ledger.tree().size == 1
+    assert differences(Place(record.state, postgres.url(record.name))) == []
+
+
+def test_two_inits_at_once_make_one_fleet(tmp_path: Path, postgres: Server) -> None:
+    record = make_record(tmp_path / "state", postgres)
+    with ThreadPoolExecutor(2) as pool:
+        done = list(pool.map(lambda _: make_ready(record.state), range(2)))
+    assert sorted(one.schema[0] for one in done) in ([0, 2], [0, 0])
+    with record.open(create=False) as ledger:
+        assert ledger.tree().size == 1
+
+
+def test_init_as_somebody_else_than_the_owner_changes_nothing(tmp_path: Path, postgres: Server) -> None:
+    record = make_record(tmp_path / "state", postgres)
+    make_ready(record.state)
+    record.ask("CREATE ROLE lesser LOGIN IN ROLE acceptd_worker")
+    try:
+        record.settings("lesser")
+        with pytest.raises(AcceptdError, match=r"must be owner|permission denied|acceptd init") as told:
+            make_ready(record.state)
+        assert "\n" not in str(told.value)
+    finally:
+        record.ask("DROP ROLE lesser")
+    assert differences(Place(record.state, postgres.url(record.name))) == []
+
+
+def test_a_record_that_is_a_file_is_no_fleets(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="this record is a file"):
+        make_ready(tmp_path)
+
+
+def test_what_waits_for_the_end_of_an_upgrade_is_said_and_done_by_finish(tmp_path: Path, postgres: Server) -> None:
+    record = make_record(tmp_path / "state", postgres)
+    make_ready(record.state)
+    posts = [row[0] for row in record.ask("SELECT migration FROM acceptd_tasks_schema") if "_post_" in row[0]]
+    record.ask(f"DELETE FROM acceptd_tasks_schema WHERE migration = '{max(posts)}'")  # as an older acceptd left it
+    assert make_ready(record.state).waits == (max(posts),)
+    assert "acceptd fleet init --finish" in dict(make_ready(record.state).words())["queue"]
