@@ -1,8 +1,9 @@
 """A backup of a state directory while a daemon works on it.
 
-The ledger comes first, by SQLite's online backup, and what it speaks of after it: bundles are in the store before
-an entry names them, and nothing may be removed meanwhile. Promotions and revocations wait while ledger, pointers
-and lists are copied, so that no channel is ahead of the ledger; submissions go on.
+The ledger comes first, as a file of SQLite: by its online backup, or out of one snapshot of PostgreSQL's. What it
+speaks of comes after it: bundles are in the store before an entry names them, and nothing may be removed
+meanwhile. Promotions and revocations wait while ledger, pointers and lists are copied, so that no channel is ahead
+of the ledger; submissions go on.
 """
 
 from __future__ import annotations
@@ -22,12 +23,13 @@ from acceptd.config import FILE, Paths
 from acceptd.errors import StateError
 from acceptd.intake.files import fsync_dir, remove_tree, write_exclusive
 from acceptd.record import checkpoint
-from acceptd.record.backup import online_backup
+from acceptd.record.copies import copy_to_file
 from acceptd.record.database import FILE_NAME
 from acceptd.record.entry import utc_now
 from acceptd.record.keys import KEYRING
 from acceptd.record.keystore import ROTATIONS
 from acceptd.record.log import Ledger
+from acceptd.record.place import Place
 from acceptd.release.layout import REVOCATIONS_FILE, keys_lock, revocation_lock, store_lock
 
 POINTERS: Final = ("releases", KEYRING, REVOCATIONS_FILE, ROTATIONS, FILE)
@@ -77,7 +79,7 @@ class _Copy:
         with keys_lock(self._state, shared=True), store_lock(self._state, shared=True):
             with revocation_lock(self._state, shared=False):
                 self._told("the ledger")
-                online_backup(self._state / FILE_NAME, self._target, FILE_NAME)
+                copy_to_file(Place.of(self._state), self._target, FILE_NAME, self._told)
                 for name in POINTERS:
                     self._told(name)
                     self._tree(name)
@@ -159,7 +161,7 @@ def copy(given: int, place: Path) -> tuple[str, int]:
 def _opened(folder: Path) -> Iterator[Ledger]:
     """Open the copy of the ledger to read its head; it is left as one file."""
     try:
-        with Ledger.open(folder, create=False) as ledger:
+        with Ledger.open(folder, create=False, place=Place(folder)) as ledger:
             yield ledger
     finally:
         for suffix in ("-wal", "-shm"):

@@ -8,10 +8,12 @@ from pathlib import Path
 
 from acceptd.backup.document import FILES, Document, Kept, read
 from acceptd.backup.make import copy
-from acceptd.config import Paths
+from acceptd.config import Paths, load_settings
 from acceptd.errors import StateError
 from acceptd.intake.files import fsync_dir, temporary_name
+from acceptd.record.copies import copy_to_postgres, is_empty
 from acceptd.record.database import FILE_NAME
+from acceptd.record.place import Place
 from acceptd.record.reserve import free_bytes
 
 _MARGIN = 64 << 20
@@ -21,10 +23,12 @@ def restore(backup: Path, state: Path, *, told: Callable[[str], None] = lambda _
     """Fill the empty or new directory ``state`` from ``backup``; return what that holds.
 
     The ledger gets its place last: whatever is killed before, no daemon and no command takes the state for one.
+    Where the settings in the backup name a database, it is written into that, which must be empty.
     Raises StateError where ``state`` holds something, a file of the backup is missing or not what it was, or the
     storage fails.
     """
     found = read(backup)
+    record = _record(backup, state)
     try:
         state.mkdir(mode=0o711, parents=True, exist_ok=True)
         if any(state.iterdir()):
@@ -43,11 +47,25 @@ def restore(backup: Path, state: Path, *, told: Callable[[str], None] = lambda _
             _put(backup / FILES, state, one)
         for folder, _, _ in os.walk(state, topdown=False):
             fsync_dir(Path(folder))
+        if record.url:
+            told(str(record))
+            copy_to_postgres(record.path, record.url, told)
+            record.path.unlink()  # the record goes on in the database, and nowhere else
     except OSError as error:
         raise StateError(
             f"{error.filename or state}: {error.strerror}", remedy="look at it, empty the state, and begin again"
         ) from error
     return found
+
+
+def _record(backup: Path, state: Path) -> Place:
+    """Return where the settings in the backup, or the environment, say that the record is; it must be empty."""
+    place = Place(state, load_settings(backup / FILES).record.url)
+    if place.url and not is_empty(place):
+        raise StateError(
+            f"{place}: holds a ledger already", remedy="empty it, or name another one in ACCEPTD_RECORD_URL"
+        )
+    return place
 
 
 def _put(source: Path, state: Path, one: Kept) -> None:

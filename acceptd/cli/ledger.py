@@ -23,6 +23,7 @@ from acceptd.cli.common import (
     progress_console,
     read_limited,
 )
+from acceptd.cli.ledger_move import move
 from acceptd.cli.ledger_roles import roles
 from acceptd.cli.times import moment
 from acceptd.config import load_settings, policies_directory, require_state
@@ -54,6 +55,7 @@ from acceptd.review.desk import Desk
 app = typer.Typer(help="The record of every verdict, release and revocation.", no_args_is_help=True)
 _CODE: Final = re.compile(r"[a-z][a-z0-9-]*/[a-z0-9-]+", re.ASCII)
 app.command("roles")(roles)
+app.command("move")(move)
 ENTRY = "The entry's number, or a submission: then that of its verdict."
 
 
@@ -202,7 +204,8 @@ def rebuild(state: StateOption = None) -> None:
 def migrate(state: StateOption = None) -> None:
     """Bring an older database to this version's schema, after a backup. `acceptd daemon` does it at its start.
 
-    Entries, tree and evidence stay as they are, byte for byte; else nothing is changed.
+    Entries, tree and evidence stay as they are, byte for byte; else nothing is changed. On PostgreSQL it is one
+    transaction of the tables' owner, and the backup is yours to make.
     """
     paths = require_state(chosen_state(state))
     descriptor = acquire(paths.lock)
@@ -214,7 +217,8 @@ def migrate(state: StateOption = None) -> None:
     if done is None:
         text = f"ledger: at schema version {SCHEMA_VERSION}, which is this acceptd's"
     else:
-        text = f"ledger: schema version {done.before} is now {done.after}; as it was, it lies in {done.backup}"
+        kept = f"; as it was, it lies in {done.backup}" if done.backup else ""
+        text = f"ledger: schema version {done.before} is now {done.after}{kept}"
     console().print(text, markup=False, soft_wrap=True)
 
 

@@ -49,6 +49,8 @@ PARTS: Final = {
     "ledger": {
         "roles": "Compare the rights of promoter, intake, worker and reviewer in the database. Exit 5 where "
         "they differ.",
+        "move": "Bring the record to an empty database, or back to a file: the same entries, the same root,"
+        " compared.",
         "verify": "Recompute every leaf, root, projection, signature, pointer and stored byte; say what "
         "differs and where.",
         "proof": "Print, as JSON, the proof that an entry is in the log, under the newest signed checkpoint "

@@ -17,6 +17,7 @@ from acceptd.record.key_command import PROBE
 from acceptd.record.keys import KEYRING, ROLES, PublicKey, create_keys
 from acceptd.record.keystore import behind_command, read_public
 from acceptd.record.log import Ledger
+from acceptd.record.place import Place
 
 
 def init(
@@ -53,7 +54,7 @@ def init(
         for role, key in elsewhere.items():
             out.print(f"key        {role} {key.key_id[:16]} behind its command")
     with Ledger.open(paths.state) as ledger:
-        out.print(f"ledger     {paths.ledger} ({counted(ledger.tree().size, 'entry', 'entries')})")
+        out.print(f"ledger     {Place.of(paths.state)} ({counted(ledger.tree().size, 'entry', 'entries')})")
     for name in team or ():
         make_team(paths, name)
         out.print(f"inbox      {paths.inbox / name}")

@@ -54,6 +54,10 @@ class Database(ABC):
     def there(self) -> bool:
         """Say whether there is a ledger in it at all."""
 
+    def require_owner(self) -> None:
+        """Raise StateError where whoever is connected may not change tables; of a file the system says so."""
+        return
+
     @abstractmethod
     def settle(self) -> None:
         """See that everything that was committed, by whomever, is on disk."""

@@ -21,7 +21,7 @@ from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import QueuePool, StaticPool
 
-from acceptd.errors import LedgerError, LedgerLostError, LedgerStorageError
+from acceptd.errors import LedgerError, LedgerLostError, LedgerStorageError, StateError
 from acceptd.record.database import Database
 from acceptd.record.postgres.errors import driver_error, is_lost, translated, words
 
@@ -100,6 +100,16 @@ class PostgresDatabase(Database):
         """Say whether the database has the first table of a ledger."""
         with self.read() as connection:
             return connection.exec_driver_sql("SELECT to_regclass('public.meta')").scalar() is not None
+
+    def require_owner(self) -> None:
+        """Raise StateError where this role does not own the tables."""
+        query = "SELECT pg_has_role(relowner, 'USAGE') FROM pg_class WHERE oid = 'public.meta'::regclass"
+        with self.read() as connection:
+            if not connection.exec_driver_sql(query).scalar():
+                raise StateError(
+                    f"{self.place}: its tables are another role's, who alone may change them",
+                    remedy="run `acceptd ledger migrate` as their owner, then start the nodes",
+                )
 
     def size(self) -> int:
         """Return the bytes of the whole database, what others keep in it included."""
@@ -249,12 +259,26 @@ def _engine(url: str, busy_seconds: float, *, read_only: bool = False) -> Engine
 @contextlib.contextmanager
 def engine_over(raw: psycopg.Connection[Any]) -> Iterator[Connection]:
     """Give a connection of SQLAlchemy over one of the driver's, in a transaction committed at the end."""
-    engine = create_engine(
-        "postgresql+psycopg://", creator=lambda: raw, use_native_hstore=False, poolclass=StaticPool
-    )
+    engine = _over(raw)
     event.listen(engine, "begin", _on_begin)
     with engine.begin() as connection:
         yield connection
+
+
+@contextlib.contextmanager
+def joined(raw: psycopg.Connection[Any]) -> Iterator[Connection]:
+    """Give a connection of SQLAlchemy over one of the driver's, in the transaction that is begun and stays so."""
+    engine = _over(raw)
+    dialect: Any = engine.dialect
+    dialect.do_begin = dialect.do_commit = dialect.do_rollback = lambda _connection: None
+    with engine.connect() as connection:
+        yield connection
+
+
+def _over(raw: psycopg.Connection[Any]) -> Engine:
+    return create_engine(
+        "postgresql+psycopg://", creator=lambda: raw, use_native_hstore=False, poolclass=StaticPool
+    )
 
 
 def _on_begin(connection: Connection) -> None:

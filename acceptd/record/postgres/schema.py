@@ -64,6 +64,7 @@ def create(url: str, about: dict[str, str], first_entry: dict[str, Any]) -> bool
         if has_ledger(connection):
             return False
         make_tables(connection)
+        make_triggers(connection)
         connection.execute(insert(tables.meta), about_rows(about))
         connection.execute(insert(tables.alembic_version), stamp_of(tables.SCHEMA_VERSION))
         connection.execute(insert(tables.entries), first_entry)
@@ -96,12 +97,16 @@ def has_ledger(connection: Connection) -> bool:
 
 
 def make_tables(connection: Connection) -> None:
-    """Make everything but rows."""
+    """Make the tables; raise StateError where the database is not in UTF-8."""
+    if (encoding := connection.exec_driver_sql("SHOW server_encoding").scalar()) != "UTF8":
+        raise StateError(
+            f"the PostgreSQL database is in {encoding}, the record in UTF-8",
+            remedy="CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0",
+        )
     # Nobody else may put a table or a function into the schema that is looked through for ours.
     connection.exec_driver_sql("REVOKE CREATE ON SCHEMA public FROM PUBLIC")
     for table in TABLES:
         table.create(connection, checkfirst=False)
-    make_triggers(connection)
 
 
 def make_triggers(connection: Connection) -> None:

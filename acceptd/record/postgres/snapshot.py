@@ -10,12 +10,12 @@ import contextlib
 import os
 import sqlite3
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import psycopg
-from sqlalchemy import Table
+from sqlalchemy import Column, Table
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.schema import CreateIndex, CreateTable
 
@@ -39,6 +39,8 @@ _PAST_INDEXES: Final = "; ".join(
     f"SET LOCAL enable_{way} = off" for way in ("indexscan", "indexonlyscan", "bitmapscan")
 )
 
+Row = list[Any]
+Fetch = Callable[[Table], Iterable[list[Row]]]
 Tell = Callable[[str, str], None]
 Told = Callable[[str], None]
 
@@ -58,7 +60,7 @@ def audited(place: Place, report: Report, told: Told) -> Iterator[Place]:
         with reading(place) as connection:
             newer = _version(connection) > tables.SCHEMA_VERSION
             check_structure(connection.execute, tell, newer=newer)
-            write_file(connection, file, AUDITED, tell, told)
+            write_file(lambda table: batches(connection, table), file, AUDITED, tell, told)
         yield Place(place.state, file=file)
 
 
@@ -71,10 +73,25 @@ def reading(place: Place) -> Iterator[psycopg.Connection[Any]]:
         yield connection
 
 
-def write_file(
-    connection: psycopg.Connection[Any], file: Path, wanted: Sequence[Table], tell: Tell, told: Told
-) -> dict[str, int]:
-    """Make ``file`` (0600), a ledger of SQLite with the rows of the tables ``wanted``; return their counts.
+def batches(connection: psycopg.Connection[Any], table: Table) -> Iterator[list[Row]]:
+    """Yield the rows of a table as they were given, some at a time, by a cursor of the server's."""
+    names = ", ".join(f'"{column.name}"' for column in table.columns)
+    texts = [is_text(column) for column in table.columns]
+    with connection.cursor(name=f"acceptd_{table.name}", binary=True) as cursor:
+        size = 16 if table.name in _LARGE else _BATCH
+        cursor.itersize = size
+        cursor.execute(f"SELECT {names} FROM ONLY public.{table.name}")  # noqa: S608 - names of ours
+        while rows := cursor.fetchmany(size):
+            yield [_given(row, texts) for row in rows]
+
+
+def is_text(column: Column[Any]) -> bool:
+    """Say whether a column's text is kept with NUL escaped."""
+    return isinstance(column.type.dialect_impl(_POSTGRES), PlainText)
+
+
+def write_file(fetch: Fetch, file: Path, wanted: Sequence[Table], tell: Tell, told: Told) -> dict[str, int]:
+    """Make ``file`` (0600), a ledger of SQLite with the rows of the tables ``wanted``; return how many came.
 
     The other tables of a ledger are there and empty. Not durable: whoever keeps the file synchronises it.
     """
@@ -88,7 +105,7 @@ def write_file(
             target.execute(str(CreateTable(table).compile(dialect=_SQLITE)))
             if table in wanted:
                 told(f"reading {table.name}")
-                counts[table.name] = _copy(connection, target, table, tell)
+                counts[table.name] = _fill(target, table, fetch(table), tell)
             for index in sorted(table.indexes, key=lambda one: str(one.name)):
                 target.execute(str(CreateIndex(index).compile(dialect=_SQLITE)))
         for trigger in tables.TRIGGERS:
@@ -97,37 +114,30 @@ def write_file(
     return counts
 
 
-def _copy(connection: psycopg.Connection[Any], target: sqlite3.Connection, table: Table, tell: Tell) -> int:
+def _fill(target: sqlite3.Connection, table: Table, came: Iterable[list[Row]], tell: Tell) -> int:
     names = ", ".join(f'"{column.name}"' for column in table.columns)
-    texts = [isinstance(column.type.dialect_impl(_POSTGRES), PlainText) for column in table.columns]
-    insert = f"INSERT INTO {table.name} ({names}) VALUES ({', '.join('?' * len(texts))})"  # noqa: S608 - names of ours
+    insert = f"INSERT INTO {table.name} ({names}) VALUES ({', '.join('?' * len(table.columns))})"  # noqa: S608 - names of ours
     count = 0
-    with connection.cursor(name=f"acceptd_{table.name}", binary=True) as cursor:
-        cursor.itersize = 16 if table.name in _LARGE else _BATCH
-        cursor.execute(f"SELECT {names} FROM ONLY public.{table.name}")  # noqa: S608 - names of ours
-        while rows := cursor.fetchmany(cursor.itersize):
-            plain = [_plain(row, texts) for row in rows]
-            count += len(plain)
-            try:
-                target.execute("SAVEPOINT batch")
-                target.executemany(insert, plain)
-            except sqlite3.Error:
-                target.execute("ROLLBACK TO batch")
-                _one_by_one(target, insert, table, plain, tell)
-            target.execute("RELEASE batch")
+    for rows in came:
+        count += len(rows)
+        target.execute("SAVEPOINT batch")
+        try:
+            target.executemany(insert, rows)
+        except sqlite3.Error:
+            target.execute("ROLLBACK TO batch")
+            _one_by_one(target, insert, table, rows, tell)
+        target.execute("RELEASE batch")
     return count
 
 
-def _plain(row: Sequence[Any], texts: Sequence[bool]) -> list[Any]:
+def _given(row: Row, texts: Sequence[bool]) -> Row:
     return [
         given_text(value) if text and isinstance(value, str) else value
         for value, text in zip(row, texts, strict=True)
     ]
 
 
-def _one_by_one(
-    target: sqlite3.Connection, insert: str, table: Table, rows: Sequence[Sequence[Any]], tell: Tell
-) -> None:
+def _one_by_one(target: sqlite3.Connection, insert: str, table: Table, rows: Sequence[Row], tell: Tell) -> None:
     keys = [position for position, column in enumerate(table.columns) if column.primary_key]
     names = [column.name for column in table.columns]
     for row in rows:
