@@ -171,7 +171,7 @@ class Settings(BaseModel):
 
     @model_validator(mode="after")
     def _exports_apart(self) -> Settings:
-        distinct(self.exports, self.hooks)
+        distinct(self.exports, self.hooks, self.objects)
         return self
 
 

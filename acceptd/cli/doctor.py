@@ -18,6 +18,7 @@ from acceptd.cli.tables import print_pairs
 from acceptd.config import Paths, load_settings, policies_directory
 from acceptd.errors import AcceptdError
 from acceptd.local import free_space
+from acceptd.objectstore.settings import ObjectsTable
 from acceptd.record import key_status
 from acceptd.record.anchor import open_anchor
 from acceptd.record.checkpoint import exported
@@ -82,6 +83,8 @@ def _installation(state: Path) -> dict[str, str]:
     facts = {"state": str(state), "free_bytes": str(free_space(state)), "ledger": _standing(state)}
     facts["disk"] = ", ".join(f"{name} {gib(size)}" for name, size in disk_use(paths).items() if size)
     facts["retention"] = _days(state)
+    if (objects := load_settings(state).objects).url:
+        facts["objects"] = _objects(objects, state)
     facts |= _keys(state)
     try:
         missing = paths.missing()
@@ -89,6 +92,19 @@ def _installation(state: Path) -> dict[str, str]:
     except (OSError, AcceptdError) as error:
         facts["layout"] = str(error)
     return facts
+
+
+def _objects(table: ObjectsTable, state: Path) -> str:
+    """Say whether the object store is there and writes a name once, by trying it."""
+    from acceptd.objectstore.objects import open_objects
+
+    try:
+        with open_objects(table, state) as objects:
+            words = objects.check()
+    except AcceptdError as error:
+        return f"not usable: {error}"
+    clear = "; in clear: who listens on the wire reads the models" if table.endpoint.startswith("http://") else ""
+    return f"{objects.remote.where}: {words}{clear}"
 
 
 def _days(state: Path) -> str:

@@ -77,7 +77,7 @@ PARTS: Final = {
         "unfreeze": "End a freeze. What was accepted meanwhile is promoted by hand, or when its time in another"
         " channel comes.",
         "sign": "Write an OpenSSF model signature of the promoted bundle, every byte of it hashed again first.",
-        "export": "Export a model's current release, or verify an export: export verify DIR --keys KEYRING.",
+        "export": "Export a model's current release, or verify an export: export verify PLACE --keys KEYRING.",
         "canary": "A canary: evaluate it by receipts.",
     },
     "review": {

@@ -1,4 +1,4 @@
-"""``acceptd release export``: copy what is current to a directory that verifies itself, or verify one."""
+"""``acceptd release export``: copy what is current to a place that verifies itself, or verify one."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import time
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,27 +17,34 @@ from acceptd.errors import ExportError, UsageError
 from acceptd.policy.names import valid_model_id, valid_name
 from acceptd.report.escape import line, size
 
+if TYPE_CHECKING:
+    from acceptd.objectstore.remote import Remote
+
 VERIFY = "verify"
+BUCKET = "s3://"
 
 
 def export(
     what: Annotated[str, typer.Argument(help="A model id (team/name), or the word verify.", metavar="MODEL")],
-    directory: Annotated[Path | None, typer.Argument(help="After verify: the exported directory.")] = None,
-    to: Annotated[Path | None, typer.Option("--to", help="The directory; it must exist.")] = None,
+    place: Annotated[
+        str, typer.Argument(help="After verify: the exported directory, or s3://bucket/prefix.", metavar="PLACE")
+    ] = "",
+    to: Annotated[str, typer.Option("--to", help="A directory that exists, or s3://bucket/prefix.")] = "",
     kind: Annotated[str, typer.Option("--kind", help="plain or triton.")] = "plain",
     channel: Annotated[str, typer.Option("--channel", help="The channel.")] = "production",
     keys: Annotated[Path | None, typer.Option("--keys", help="With verify: a trusted keyring.json.")] = None,
+    endpoint: Annotated[str, typer.Option("--endpoint", help="Of an s3:// place that is not Amazon's.")] = "",
     keep: Annotated[int, typer.Option("--keep", min=1, max=100, help="Numbers that stay there.")] = 2,
     state: StateOption = None,
     json_: JsonOption = False,
 ) -> None:
-    """Export a model's current release, or verify an export: export verify DIR --keys KEYRING."""
+    """Export a model's current release, or verify an export: export verify PLACE --keys KEYRING."""
     if what == VERIFY:
-        if directory is None or keys is None or to is not None:
-            raise UsageError("verify takes a directory and --keys", remedy="release export verify DIR --keys FILE")
-        _verify(directory.absolute(), keys, as_json=json_)
+        if not place or keys is None or to:
+            raise UsageError("verify takes a place and --keys", remedy="release export verify PLACE --keys FILE")
+        _verify(place, endpoint, keys, as_json=json_)
         return
-    if to is None or directory is not None or keys is not None:
+    if not to or place or keys is not None:
         raise UsageError("say where to export to", remedy="release export MODEL --to DIR --kind plain")
     if kind not in {"plain", "triton"}:
         raise UsageError(f"--kind {kind}: there are plain and triton")
@@ -46,11 +53,11 @@ def export(
         valid_name(channel)
     except ValueError as error:
         raise UsageError(str(error), remedy="write it as team/name") from error
-    _export(what, channel, to.absolute(), kind, keep, state, as_json=json_)
+    _export(what, channel, to, endpoint, kind, keep, state, as_json=json_)
 
 
 def _export(
-    model: str, channel: str, to: Path, kind: Any, keep: int, state: Path | None, *, as_json: bool
+    model: str, channel: str, to: str, endpoint: str, kind: Any, keep: int, state: Path | None, *, as_json: bool
 ) -> None:
     from acceptd.export.follow import Origin, Target, follow, selecting
     from acceptd.record.log import Ledger
@@ -64,7 +71,14 @@ def _export(
         if row is None:
             raise ExportError(f"{model} has no release on {channel}", remedy="acceptd release list")
         origin = Origin(paths.state, ledger, ReleaseKeys.load(paths.state, ledger), time.time)
-        done = follow(origin, Target(to, kind, selecting([(model, channel)]), keep), whole=True)
+        selects = selecting([(model, channel)])
+        if to.startswith(BUCKET):
+            from acceptd.export.bucket import BucketTarget, follow_bucket
+
+            target = BucketTarget(_bucket(to, endpoint), kind, selects, keep)
+            done = follow_bucket(origin, target, whole=True)
+        else:
+            done = follow(origin, Target(Path(to).absolute(), kind, selects, keep), whole=True)
     if as_json:
         typer.echo(
             json.dumps({"done": done.done, "problems": done.problems, "number": row.number}, sort_keys=True)
@@ -79,11 +93,32 @@ def _export(
         raise typer.Exit(EXIT_AUDIT)
 
 
-def _verify(directory: Path, keys: Path, *, as_json: bool) -> None:
-    from acceptd.export.verify import verify
+def _bucket(url: str, endpoint: str) -> Remote:
+    """Return the bucket that the command line names; raise UsageError where it cannot be meant."""
+    from pydantic import ValidationError
+
+    from acceptd.objectstore.objects import open_objects
+    from acceptd.objectstore.settings import ObjectsTable
+
+    try:
+        table = ObjectsTable(url=url, endpoint=endpoint)
+    except ValidationError as error:
+        words = str(error.errors()[0]["msg"]).removeprefix("Value error, ")
+        raise UsageError(words, remedy="write s3://bucket/prefix") from None
+    return open_objects(table, Path()).remote
+
+
+def _verify(place: str, endpoint: str, keys: Path, *, as_json: bool) -> None:
+    from acceptd.export.verify import examine, verify
     from acceptd.record.keys import Keyring
 
-    report = verify(directory, Keyring.load(keys))
+    keyring = Keyring.load(keys)
+    if place.startswith(BUCKET):
+        from acceptd.export.shelf import Shelf
+
+        report = examine(Shelf(_bucket(place, endpoint)), place, keyring)
+    else:
+        report = verify(Path(place).absolute(), keyring)
     if as_json:
         typer.echo(json.dumps(asdict(report), sort_keys=True))
     else:

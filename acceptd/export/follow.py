@@ -141,7 +141,7 @@ class _Run:
         for unit in units:
             said = build.document(self.target.kind, unit, source)
             there = self.signed(unit.place)
-            right = there is not None and _same(there, said) and (not self.whole or self.intact(there))
+            right = there is not None and same(there, said) and (not self.whole or self.intact(there))
             staged = ""
             if not right:
                 with store_lock(state, shared=True):  # what is copied is not removed meanwhile
@@ -249,7 +249,7 @@ class _Run:
         return True
 
 
-def _same(there: Signed, said: ExportDocument) -> bool:
+def same(there: Signed, said: ExportDocument) -> bool:
     """Say whether what is there is what would be exported, whenever that was."""
     since = {"least_revocations": said.least_revocations, "exported_at": said.exported_at}
     return bool(there.said.model_copy(update=since) == said)

@@ -19,9 +19,10 @@ import structlog
 
 from acceptd.errors import AcceptdError, LoaderError
 from acceptd.export import events, tally
-from acceptd.export.follow import Origin, Target, follow
+from acceptd.export.follow import Followed, Origin, Target, follow
 from acceptd.export.hook import Hook
 from acceptd.export.settings import ExportTable, HookTable
+from acceptd.objectstore.objects import Objects
 from acceptd.record.entry import utc_now
 from acceptd.record.log import Ledger
 from acceptd.release.signers import ReleaseKeys
@@ -47,6 +48,7 @@ class Following:
     """Entries before this one have had their exports tried."""
     threads: list[threading.Thread] = field(default_factory=list)
     _tally: tally.Tally = field(init=False)
+    _buckets: dict[str, Objects] = field(default_factory=dict)
     _ready: list[Hook] = field(default_factory=list)
     _told: dict[str, int] = field(default_factory=dict)
     """The first entry that each hook was not told of by this process."""
@@ -71,6 +73,8 @@ class Following:
     ) -> None:
         """End soon: what is under way is taken up at the next start."""
         self._stop.set()
+        for bucket in self._buckets.values():
+            bucket.close()
         for thread in self.threads:
             thread.join(_PATIENCE)
 
@@ -113,7 +117,7 @@ class Following:
         """Bring one export in line; return whether it worked."""
         problems: list[str]
         try:
-            done = follow(self._origin, _target(table), whole=whole)
+            done = self._followed_by(table, whole=whole)
         except (AcceptdError, LoaderError, OSError) as error:
             problems = [str(error)]
         else:
@@ -124,8 +128,21 @@ class Following:
             return False
         for text in problems:
             log.error("not exported", name=table.name, what=text)
-        self._tally.note("exports", table.name, f"{table.kind} {table.directory}", utc_now(), "; ".join(problems))
+        self._tally.note("exports", table.name, f"{table.kind} {table.where}", utc_now(), "; ".join(problems))
         return not problems
+
+    def _followed_by(self, table: ExportTable, *, whole: bool) -> Followed:
+        if not table.url:
+            return follow(self._origin, _target(table), whole=whole)
+        from acceptd.export.bucket import BucketTarget, follow_bucket
+        from acceptd.objectstore.objects import open_objects
+
+        if table.name not in self._buckets:  # its client, and the proof that it keeps conditions, once
+            self._buckets[table.name] = open_objects(table.objects(), self.state)
+        remote = self._buckets[table.name].remote
+        return follow_bucket(
+            self._origin, BucketTarget(remote, table.kind, table.selects, table.keep), whole=whole
+        )
 
     # -- hooks ----------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Verifies an exported directory by a keyring alone: no database, no daemon, nothing of the bundle is parsed.
+"""Verifies an export, a directory or a bucket, by a keyring alone: no database, no daemon, no bundle is parsed.
 
 Everything there must be accounted for: each number's files, and no others, by SHA-256 and size as ``export.json``
 says, which a release key signed, as ``release.json``, which another signature of the same role covers; the
@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
+from typing import Protocol
 
 from acceptd.errors import DigestMismatchError, LoaderError, MalformedError, ReleaseNotFoundError
 from acceptd.export.document import (
@@ -66,25 +67,99 @@ class Report:
     revocations: int
 
 
+class Holding(Protocol):
+    """What holds an export: a directory, or a bucket. Methods raise LoaderError or OSError for what is wrong."""
+
+    @property
+    def kind(self) -> Kind:
+        """Of the export."""
+
+    def homes(self) -> list[str]:
+        """Return the homes of numbers."""
+
+    def versions(self, home: str) -> list[str]:
+        """Return the numbers in a home, rising."""
+
+    def served(self, home: str) -> str:
+        """Return the number that consumers are led to, empty for none."""
+
+    def note(self, name: str, most: int) -> bytes | None:
+        """Return a file beside the homes, None where there is none."""
+
+    def signed(self, place: str, keyring: Keyring, *ledger_keys: Keyring) -> Signed:
+        """Return what a number's proofs say, and that they are of this place."""
+
+    def whole(self, found: Signed) -> None:
+        """Hash every file of a number."""
+
+    def config(self, home: str) -> tuple[str, int]:
+        """Return SHA-256 and size of a home's ``config.pbtxt``."""
+
+    def strangers(self) -> Iterator[str]:
+        """Yield a line for each thing outside the numbers that no export put there."""
+
+
 def verify(root: Path, anchors: Keyring) -> Report:
     """Verify everything below an export's directory; raise LoaderError where it is no export at all."""
     fd = objects.open_root(root)
     try:
         kind: Kind = "triton" if (root / "repository").is_dir() else "plain"
-        place, problems = Place(root, kind), []
-        told = objects.read_if_there(fd, ROTATIONS_FILE, rotated.MAX_BYTES)
-        keyring, ledger_keys = rotated.todays_keys(told, anchors, {})[0], rotated.ledger_keys(told, anchors)
-        listed = _listed(fd, keyring)
-        if not place.homes():
-            raise ReleaseNotFoundError(f"{root} holds no export")
-        found: list[Verified] = []
-        for home in place.homes():
-            for line in _home(fd, place, home, keyring, ledger_keys, listed, found):
-                problems.append(f"{home}: {line}")
-        problems += _strangers(place)
+        return examine(_Directory(fd, Place(root, kind)), str(root), anchors)
     finally:
         os.close(fd)
-    return Report(kind, tuple(found), tuple(problems), listed.number)
+
+
+def examine(holding: Holding, where: str, anchors: Keyring) -> Report:
+    """Verify everything that is held; raise LoaderError where it is no export at all."""
+    told = holding.note(ROTATIONS_FILE, rotated.MAX_BYTES)
+    keyring, ledger_keys = rotated.todays_keys(told, anchors, {})[0], rotated.ledger_keys(told, anchors)
+    data = holding.note(REVOCATIONS_FILE, trust.MAX_REVOCATIONS_BYTES)
+    listed = trust.revocations(data, keyring, least=0, remembered=0)
+    if not holding.homes():
+        raise ReleaseNotFoundError(f"{where} holds no export")
+    found: list[Verified] = []
+    problems: list[str] = []
+    for home in holding.homes():
+        for line in _home(holding, home, keyring, ledger_keys, listed, found):
+            problems.append(f"{home}: {line}")
+    problems += holding.strangers()
+    return Report(holding.kind, tuple(found), tuple(problems), listed.number)
+
+
+@dataclass(frozen=True, slots=True)
+class _Directory:
+    """A directory, by a descriptor of it and as a place. As :class:`Holding`."""
+
+    fd: int
+    place: Place
+
+    @property
+    def kind(self) -> Kind:
+        return self.place.kind
+
+    def homes(self) -> list[str]:
+        return self.place.homes()
+
+    def versions(self, home: str) -> list[str]:
+        return self.place.versions(home)
+
+    def served(self, home: str) -> str:
+        return self.place.served(home)
+
+    def note(self, name: str, most: int) -> bytes | None:
+        return objects.read_if_there(self.fd, name, most)
+
+    def signed(self, place: str, keyring: Keyring, *ledger_keys: Keyring) -> Signed:
+        return signed(self.fd, place, keyring, *ledger_keys)
+
+    def whole(self, found: Signed) -> None:
+        whole(self.fd, found)
+
+    def config(self, home: str) -> tuple[str, int]:
+        return _hashed(self.fd, f"{home}/{CONFIG_FILE}")
+
+    def strangers(self) -> Iterator[str]:
+        return _strangers(self.place)
 
 
 def signed(root: int, place: str, keyring: Keyring, *ledger_keys: Keyring) -> Signed:
@@ -95,6 +170,11 @@ def signed(root: int, place: str, keyring: Keyring, *ledger_keys: Keyring) -> Si
     """
     export = objects.read_small(root, f"{place}/{PROOFS}/{EXPORT_FILE}", MAX_BYTES)
     release = objects.read_small(root, f"{place}/{PROOFS}/{RELEASE_FILE}", trust.MAX_RELEASE_BYTES)
+    return checked(export, release, place, keyring, *ledger_keys)
+
+
+def checked(export: bytes, release: bytes, place: str, keyring: Keyring, *ledger_keys: Keyring) -> Signed:
+    """As :func:`signed`, of two files that were read."""
     found = opened(export, release, keyring)
     if found.said.place != place:
         raise DigestMismatchError(f"it was exported as {found.said.place[:200]!r}, not as {place}")
@@ -130,28 +210,28 @@ def whole(root: int, found: Signed) -> None:
 
 
 def _home(
-    fd: int,
-    place: Place,
+    holding: Holding,
     home: str,
     keyring: Keyring,
     ledger_keys: tuple[Keyring, Keyring],
     listed: trust.RevocationFacts,
     found: list[Verified],
 ) -> Iterator[str]:
-    served = place.served(home)
-    versions = place.versions(home)
+    served = holding.served(home)
+    versions = holding.versions(home)
     if served not in versions:
         yield f"it leads to {served[:40]!r}, which is not there" if served else "it leads to no number"
     for version in versions:
         try:
-            one = signed(fd, f"{home}/{version}", keyring, *ledger_keys)
-            whole(fd, one)
+            one = holding.signed(f"{home}/{version}", keyring, *ledger_keys)
+            holding.whole(one)
             trust.not_revoked(one.release, listed)
             if listed.number < one.said.least_revocations:
                 least = one.said.least_revocations
                 raise MalformedError(f"the revocation list {listed.number} is older than {least}: one is hidden")
-            if version == served and one.said.config is not None:
-                _config(fd, home, one)
+            config = one.said.config
+            if version == served and config is not None and holding.config(home) != (config.sha256, config.size):
+                raise DigestMismatchError(f"{CONFIG_FILE} is not the one that was exported with it")
         except (LoaderError, OSError) as error:
             yield f"{version}: {error}"
             continue
@@ -163,17 +243,6 @@ def _home(
                 len(said.files), size, version == served,
             )
         )  # fmt: skip
-
-
-def _config(fd: int, home: str, one: Signed) -> None:
-    assert one.said.config is not None
-    if _hashed(fd, f"{home}/{CONFIG_FILE}") != (one.said.config.sha256, one.said.config.size):
-        raise DigestMismatchError(f"{CONFIG_FILE} is not the one that was exported with it")
-
-
-def _listed(fd: int, keyring: Keyring) -> trust.RevocationFacts:
-    data = objects.read_if_there(fd, REVOCATIONS_FILE, trust.MAX_REVOCATIONS_BYTES)
-    return trust.revocations(data, keyring, least=0, remembered=0)
 
 
 def _strangers(place: Place) -> Iterator[str]:

@@ -180,9 +180,12 @@ class Bucket:
         token: dict[str, str] = {}
         while True:
             told = self._run(
-                self._call(f"list {prefix}", "list_objects_v2", None, Prefix=f"{self._prefix}{prefix}", **token)
+                self._call(
+                    f"list {prefix or 'all'}", "list_objects_v2", None, Prefix=f"{self._prefix}{prefix}", **token
+                )
             )
-            for one in told.get("Contents", ()):
+            contents = told.get("Contents", ())
+            for one in contents:
                 key = str(one.get("Key", ""))
                 if key.startswith(f"{self._prefix}{prefix}"):
                     yield Found(
@@ -192,8 +195,10 @@ class Bucket:
                         _seconds(one),
                     )
             after = told.get("NextContinuationToken")
-            if not told.get("IsTruncated") or not after or after == token.get("ContinuationToken"):
+            if not told.get("IsTruncated") or not after:
                 return
+            if not contents:  # or a server could go on for ever
+                raise ObjectStoreError(f"{self.where}: a page of its list holds nothing, and more is to come")
             token = {"ContinuationToken": str(after)}
 
     def refresh(self, found: Found) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from typing import Any, Final
 
 from acceptd.errors import (
@@ -40,6 +41,7 @@ def connected(table: ObjectsTable) -> Any:
         import s3fs
         from aiobotocore.awsrequest import AioAWSResponse
         from aiobotocore.httpsession import AIOHTTPSession
+        from aiobotocore.session import AioSession
     except ModuleNotFoundError as error:
         raise UsageError(
             f"an s3:// place for objects needs {error.name}, which is not installed",
@@ -56,8 +58,11 @@ def connected(table: ObjectsTable) -> Any:
                 response._content = await _bounded(response.raw)
             return response
 
+    session = AioSession()
+    session.register_component("data_loader", _loader())
     try:
         system = s3fs.S3FileSystem(
+            session=session,
             anon=False,
             endpoint_url=table.endpoint or None,
             client_kwargs={"region_name": table.region or None} if table.region else {},
@@ -80,6 +85,14 @@ def connected(table: ObjectsTable) -> Any:
         raise ConfigError(f"objects.url: {shown(str(error), 200)}") from error
     system.retries = 1
     return system
+
+
+@functools.cache
+def _loader() -> Any:
+    """Return what reads the client's description of S3: a third of a second, once for all stores of a process."""
+    from botocore.loaders import create_loader
+
+    return create_loader()
 
 
 async def _bounded(raw: Any) -> bytes:
