@@ -27,8 +27,9 @@ class Beat:
     """The heartbeat of one node. ``tell`` gives its standing, ``on_drain`` hears what the operator asks.
 
     ``on_drain`` is called in the thread of the beats, at the first beat where the node is to drain and at each
-    change; an exception of it is logged, and it is called again at the next beat. ``url`` is the database that
-    says changes at once; without one they are seen at the next beat.
+    change; an exception of it is logged, and it is called again at the next beat. ``on_outdated`` hears once why
+    this version may not go on: the record was brought to a schema that it does not know. ``url`` is the database
+    that says changes at once; without one they are seen at the next beat.
     """
 
     def __init__(
@@ -37,6 +38,7 @@ class Beat:
         tell: Callable[[], Told],
         on_drain: Callable[[bool], None],
         *,
+        on_outdated: Callable[[str], None] = lambda _reason: None,
         url: str = "",
         seconds: float = BEAT_SECONDS,
         clock: Callable[[], float] = time.monotonic,
@@ -44,6 +46,8 @@ class Beat:
         self._nodes = nodes
         self._tell = tell
         self._on_drain = on_drain
+        self._on_outdated = on_outdated
+        self._outdated = False
         self._seconds = seconds
         self._clock = clock
         self._boot = new_boot()
@@ -126,6 +130,10 @@ class Beat:
         if heard.rival and not self._rival:
             log.error("another process beats under this node's name: each node needs a name of its own")
         self._rival = heard.rival
+        if heard.outdated and not self._outdated:
+            log.critical("the record was migrated, and this version may not go on", reason=heard.outdated)
+            self._on_outdated(heard.outdated)
+        self._outdated = bool(heard.outdated)
         if heard.draining != self._obeyed and not stopped:
             self._obey(heard.draining)
 

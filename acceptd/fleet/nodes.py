@@ -17,8 +17,9 @@ from typing import Any, Final, Literal
 from sqlalchemy import Connection, func, insert, literal_column, select, text, update
 
 from acceptd import __version__
-from acceptd.errors import UsageError
+from acceptd.errors import StateError, UsageError
 from acceptd.record import tables
+from acceptd.record.database import MOVED, refuse_moved, refuse_newer
 from acceptd.record.log import Ledger
 
 BEAT_SECONDS: Final = 10.0
@@ -92,6 +93,8 @@ class Heard:
     draining: bool
     rival: bool
     """Another process beats under this name."""
+    outdated: str = ""
+    """Why this version of acceptd may not work on the record any more: it was migrated meanwhile."""
 
 
 def status_of(node: Node) -> Status:
@@ -140,27 +143,19 @@ class Nodes:
                 begun = {"name": told.name, "started_at": now, "seen_at": now}
                 connection.execute(insert(table).values(values | begun))
                 return Heard(draining=False, rival=False)
+            outdated = _outdated(connection)
             before = _object(row.told)
             rival = not first and before.get("boot") != boot and not before.get("stopped")
             values |= {"seen_at": now} | ({"started_at": now} if first else {})
             connection.execute(update(table).where(table.c.name == told.name).values(values))
             if stopped or row.draining:  # whoever waits for the end of a drain
                 _notify(connection, told.name)
-            return Heard(draining=bool(row.draining), rival=rival)
+            return Heard(draining=bool(row.draining), rival=rival, outdated=outdated)
 
     def all(self) -> list[Node]:
         """Return the nodes by name; at most :data:`MOST` of them, each text cut to a length that can be shown."""
-        table = tables.fleet_nodes
-        short = ("name", "role", "host", "version", "key_id", "started_at", "seen_at")
-        columns = [
-            *(func.substr(table.c[name], 1, _TEXT).label(name) for name in short),
-            *(func.substr(table.c[name], 1, _JSON).label(name) for name in ("queues", "told")),
-            *(table.c[name] for name in ("schema", "slots", "running", "draining")),
-        ]
         with self._ledger.reading() as connection:
-            now = connection.execute(select(literal_column(_NOW[connection.dialect.name]))).scalar()
-            rows = connection.execute(select(*columns).order_by(table.c.name).limit(MOST)).all()
-        return [_node(row, str(now)) for row in rows]
+            return nodes_of(connection)
 
     def drain(self, name: str, *, on: bool = True) -> bool:
         """Ask a node to take no more work, or to take some again; return whether it is new to it.
@@ -191,6 +186,33 @@ class Nodes:
         with self._ledger.transaction(durable=False) as change:
             _require(change.connection, "has_table_privilege(current_user, 'fleet_nodes', 'DELETE')")
             change.connection.execute(table.delete().where(table.c.name == name))
+
+
+def nodes_of(connection: Connection) -> list[Node]:
+    """Return the nodes that a record has, as :meth:`Nodes.all` does, whatever its schema's version."""
+    table = tables.fleet_nodes
+    short = ("name", "role", "host", "version", "key_id", "started_at", "seen_at")
+    columns = [
+        *(func.substr(table.c[name], 1, _TEXT).label(name) for name in short),
+        *(func.substr(table.c[name], 1, _JSON).label(name) for name in ("queues", "told")),
+        *(table.c[name] for name in ("schema", "slots", "running", "draining")),
+    ]
+    now = _now(connection)
+    rows = connection.execute(select(*columns).order_by(table.c.name).limit(MOST)).all()
+    return [_node(row, now) for row in rows]
+
+
+def _outdated(connection: Connection) -> str:
+    """Return why nobody of this version may go on here: it is too new, or was moved; empty where one may."""
+    asked = select(tables.meta).where(tables.meta.c.key.in_(["schema_version", "readable_from", MOVED]))
+    rows = {row.key: row.value for row in connection.execute(asked)}
+    said = str(rows.get("schema_version", ""))
+    try:
+        refuse_newer("the record", int(said) if said.isdecimal() else 0, rows)
+        refuse_moved("the record", rows)
+    except StateError as error:
+        return error.message
+    return ""
 
 
 def new_boot() -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from acceptd.errors import UsageError
+from acceptd.fleet.nodes import nodes_of
 from acceptd.record import database, tables
 from acceptd.record.log import Ledger
 from acceptd.record.migrate import migrate
@@ -68,6 +69,7 @@ def make_ready(state: Path, *, finish: bool = False) -> Ready:
     with _alone(place):
         before = _version(place)
         if before:
+            _leave_nobody_behind(place, before)
             migrate(state)
         else:
             Ledger.open(state, place=place).close()
@@ -87,6 +89,24 @@ def _alone(place: Place) -> Iterator[None]:
     with translated(str(place)), contextlib.closing(connect(place.url)) as connection:
         connection.execute("SELECT pg_advisory_lock(%s)", (_LOCK,))
         yield
+
+
+def _leave_nobody_behind(place: Place, version: int) -> None:
+    """Raise UsageError where a node is up that could not go on after the migration."""
+    if version >= tables.SCHEMA_VERSION:
+        return
+    store = place.open()
+    try:
+        with store.read() as connection:
+            found = [one for one in nodes_of(connection) if one.status != "gone"]
+    finally:
+        store.close()
+    if late := [one.name for one in found if one.schema < tables.READABLE_FROM]:
+        raise UsageError(
+            f"{', '.join(late)[:200]} could not work on schema {tables.SCHEMA_VERSION}: versions that know schema "
+            f"{tables.READABLE_FROM} can",
+            remedy="this upgrade is none of node after node: drain and stop them first (docs/fleet.md)",
+        )
 
 
 def _version(place: Place) -> int:
