@@ -121,6 +121,8 @@ class KeysTable(BaseModel):
     ledger: KeyTable = KeyTable()
     release: KeyTable = KeyTable()
     revocation: KeyTable = KeyTable()
+    node: KeyTable = KeyTable()
+    """Of a node of a fleet: what it seals or examines is signed with it."""
 
 
 class RecordTable(BaseModel):

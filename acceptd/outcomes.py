@@ -27,6 +27,8 @@ class Outcome:
     contract_digest: str
     judgement: Judgement
     timings_ms: dict[str, float]
+    nodes: tuple[Mapping[str, str], ...] = ()
+    """In a fleet: whose evidence each profile rests on (:attr:`acceptd.fleet.statement.Evidence.source`)."""
 
 
 def judge(rules: Rules, examined: Examined, agreed: Agreed) -> Outcome:

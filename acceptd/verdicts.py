@@ -114,6 +114,8 @@ def entry_body(
             "digest": document_digest(reviewers),
         },
     }
+    if outcome.nodes:
+        facts["nodes"] = [dict(one) for one in outcome.nodes]
     facts = printable_data(facts)
     findings = recorded_findings(shown)
     body = plain(

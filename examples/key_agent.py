@@ -34,8 +34,11 @@ MAX_BYTES: Final = 128 << 20
 _HEAD: Final = struct.Struct(">16s64sQ")
 """Role, key id in hex, and the number of bytes that follow."""
 _ALLOWED: Final = {
-    "ledger": rb"DSSEv1 \d+ application/vnd\.(in-toto|acceptd\.key-rotation)\+json |acceptd/[0-9a-f]{32}\n",
+    "ledger": (
+        rb"DSSEv1 \d+ application/vnd\.(in-toto|acceptd\.(key-rotation|fleet-order))\+json |acceptd/[0-9a-f]{32}\n"
+    ),
     "release": rb"DSSEv1 \d+ application/vnd\.(in-toto|acceptd\.(release|channel|key-rotation))\+json ",
+    "node": rb"DSSEv1 \d+ application/vnd\.in-toto\+json ",
     "revocation": rb"DSSEv1 \d+ application/vnd\.acceptd\.(revocations|key-rotation)\+json ",
 }
 _PROBES: Final = re.compile(rb"acceptd (key probe v1\n|probe seed v1)")

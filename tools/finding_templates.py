@@ -27,7 +27,18 @@ class Sentence:
 
 def sources() -> list[Path]:
     """Return the files whose sentences findings are made of. Tables of codes and lists of some are none."""
-    rooms = ("judge", "compare", "intake", "contracts", "advisories", "cell", "policy", "runtime", "steps")
+    rooms = (
+        "judge",
+        "compare",
+        "intake",
+        "contracts",
+        "advisories",
+        "cell",
+        "policy",
+        "runtime",
+        "steps",
+        "fleet",
+    )
     found = [*HERE.glob("acceptd/*.py"), *HERE.glob("sandbox/**/*.py")]
     found += [path for room in rooms for path in HERE.glob(f"acceptd/{room}/**/*.py")]
     tables = {"codes.py", "selftest_bundles.py"}

@@ -21,8 +21,9 @@ from acceptd.cli.tables import print_table
 from acceptd.config import Paths, load_settings, policies_directory, require_state
 from acceptd.daemon_lock import acquire
 from acceptd.errors import UsageError
+from acceptd.fleet.settings import FleetTable
 from acceptd.record import key_status
-from acceptd.record.keys import ROLES
+from acceptd.record.keys import NODE, ROLES
 from acceptd.record.keystore import read_public
 from acceptd.record.log import Ledger
 from acceptd.release.layout import keys_lock
@@ -30,7 +31,7 @@ from acceptd.release.settle import Terms
 from acceptd.report.escape import line
 from acceptd.rules import load_rules
 
-app = typer.Typer(help="The instance's keys: list, show, rotate.", no_args_is_help=True)
+app = typer.Typer(help="The instance's keys: list, show, rotate; a node's own.", no_args_is_help=True)
 RoleArgument = Annotated[str, typer.Argument(help="ledger, release or revocation.")]
 
 
@@ -75,6 +76,47 @@ def show(
         if name != "pem" and value not in (None, ""):
             out.print(f"{name:10} {line(value, 400)}", soft_wrap=True)
     out.print(pem.decode("ascii").strip(), markup=False)
+
+
+@app.command("node")
+def node(
+    make: Annotated[bool, typer.Option("--make", help="Make this node's key, where it has none.")] = False,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="With --make: in place of the one that is there.")
+    ] = False,
+    public: Annotated[
+        Path | None,
+        typer.Option("--public", help="With --make: the key is behind keys.node.command; its public half."),
+    ] = None,
+    role: Annotated[str, typer.Option("--role", help="For the policy's table: intake or worker.")] = "worker",
+    state: StateOption = None,
+    json_: JsonOption = False,
+) -> None:
+    """Print the key of this node of a fleet, as the policy names it; with --make make it first."""
+    from acceptd.record.node_key import make_node_key, node_signer
+
+    if (replace or public is not None) and not make:
+        raise UsageError("--replace and --public go with --make", remedy="give --make too")
+    if role not in {"intake", "worker"}:
+        raise UsageError(f"{role!r:.40} is no role that a policy trusts a node with", remedy="intake or worker")
+    paths = require_state(chosen_state(state))
+    if make:
+        found = read_public(public.absolute(), NODE) if public is not None else None
+        key = make_node_key(paths.state, public=found, replace=replace)
+    else:
+        key = node_signer(paths.state).public_key()
+    name = FleetTable().node
+    text = base64.b64encode(key.raw).decode("ascii")
+    if json_:
+        typer.echo(json.dumps({"role": NODE, "name": name, "key_id": key.key_id, "public": text}, sort_keys=True))
+        return
+    out = console()
+    out.print(f"key    {key.key_id}", soft_wrap=True)
+    out.print(f"public {text}", soft_wrap=True)
+    out.print("", "for the policy:", "", sep="\n")
+    profiles = '\nprofiles = ["cpu"]' if role == "worker" else ""
+    table = f'[[fleet.trust]]\nname = "{name}"\nrole = "{role}"\nkey = "{text}"{profiles}'
+    out.print(table, markup=False, soft_wrap=True)
 
 
 @app.command("rotate")

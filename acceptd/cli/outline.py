@@ -35,7 +35,7 @@ HELP: Final = {
     "review": "Decisions of people: list, show, approve, reject, waive, attest, revoke.",
     "policy": "The acceptor's rules.",
     "profile": "Named runtimes: interpreter, onnxruntime, libraries, options.",
-    "key": "The instance's keys: list, show, rotate.",
+    "key": "The instance's keys: list, show, rotate; a node's own.",
     "contract": "Contracts: propose, diff, sign, install, supersede, show, list.",
     "loader": "Open a release as production does: verify it, find it, run it.",
     "advisory": "Advisories about runtimes: sign, install, list, affected.",
@@ -114,6 +114,7 @@ PARTS: Final = {
     "key": {
         "list": "Print every key that signs or once signed, and for which entries its word counts.",
         "show": "Print one key: id, public half as PEM and base64, and its place.",
+        "node": "Print the key of this node of a fleet, as the policy names it; with --make make it first.",
         "rotate": "Let a new key follow the old one, by an entry that the old one signs. The daemon must be "
         "stopped.",
     },

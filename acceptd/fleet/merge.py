@@ -106,12 +106,15 @@ def _in_order(examinations: Sequence[Examined], names: Sequence[str]) -> list[Ex
             if name not in names:
                 raise disagree(f"an examination under profile {name}, which the policy has not")
             seen.add(name)
-        _alone(part, names[0])
+        alone(part, names[0])
     return sorted(examinations, key=lambda part: min(names.index(name) for name in part.profiles))
 
 
-def _alone(part: Examined, first: str) -> None:
-    """Raise where an examination speaks of a profile that is not its own, or of what is not its to say."""
+def alone(part: Examined, first: str, *, heldout: bool = False) -> None:
+    """Raise FleetTrustError where an examination speaks of another's profile, or of what is not its to say.
+
+    ``first`` is the policy's first profile; with ``heldout`` it is one that held-out vectors were asked of.
+    """
     one = part.submission
     own, who = set(part.profiles), f"the examination under {', '.join(part.profiles)}"
     if one.profile != first:
@@ -124,7 +127,7 @@ def _alone(part: Examined, first: str) -> None:
     unbound = next((job for job in one.jobs if job.kind == "run" and not job.profile), None)
     if unbound is not None:
         raise disagree(f"{who} has a run under no profile")
-    if one.heldout is not None or one.advisories is not None:
+    if (one.heldout is not None and not heldout) or one.advisories is not None:
         raise disagree(f"{who} says what is the judge's to find out: held-out vectors or advisories")
 
 

@@ -17,7 +17,7 @@ from acceptd.policy.contract import Contract
 from acceptd.policy.names import Name, Sha256
 from acceptd.policy.profile import Profile
 from acceptd.record import attest
-from acceptd.record.canonical import canonical, parse
+from acceptd.record.canonical import canonical, digest, parse
 from acceptd.record.keys import Keyring, Signer
 
 TYPE: Final = "application/vnd.acceptd.fleet-order+json"
@@ -59,6 +59,11 @@ class Order(BaseModel):
         """Return the contract in force."""
         contract = None if self.contract is None else Contract.model_validate(self.contract, strict=False)
         return Agreed(contract, self.contract_digest, self.standing)
+
+    @property
+    def digest(self) -> str:
+        """Return the SHA-256 of the document: evidence names the order that it was made for by it."""
+        return digest(self.model_dump(mode="json", by_alias=True))
 
     def signed(self, signer: Signer) -> dict[str, Any]:
         """Return the DSSE envelope."""

@@ -14,6 +14,7 @@ from acceptd.policy.channels import ChannelTable as ChannelTable
 from acceptd.policy.channels import ReleaseTable as ReleaseTable
 from acceptd.policy.channels import Rule
 from acceptd.policy.export import ExportField
+from acceptd.policy.fleet import FleetPolicyTable as FleetPolicyTable
 from acceptd.policy.golden import AcceptedOrigins
 from acceptd.policy.licenses import valid_entry
 from acceptd.policy.limits import LimitsTable as LimitsTable
@@ -30,6 +31,7 @@ from acceptd.policy.reference import ReferenceTable as ReferenceTable
 from acceptd.policy.regression import RegressionTable as RegressionTable
 from acceptd.policy.signatures import SignaturesTable
 from acceptd.policy.tolerance import foreign
+from acceptd.policy.walls import Wall
 
 KINDS = ("values", "logits", "probabilities", "embedding", "boxes", "sequence", "audio")
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -37,17 +39,6 @@ NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 License = Annotated[str, Field(max_length=256), AfterValidator(valid_entry)]
 Severity = Literal["reject", "hold", "warn", "info"]
 ProbeSeconds = Annotated[float, Field(ge=0, le=3600, allow_inf_nan=False)]
-Wall = Literal[
-    "namespaces",
-    "root",
-    "network",
-    "landlock",
-    "seccomp",
-    "capabilities",
-    "rlimits",
-    "memory_cgroup",
-    "separate_uid",
-]
 
 
 class ManifestTable(Table):
@@ -229,6 +220,7 @@ class Policy(Table):
     advisories: AdvisoriesTable = AdvisoriesTable()
     approvals: ApprovalsTable = ApprovalsTable()
     observe: ObserveTable = ObserveTable()
+    fleet: FleetPolicyTable = FleetPolicyTable()
     release: ReleaseTable = ReleaseTable()
     canary: CanaryTable = CanaryTable()
     channels: Annotated[dict[Name, ChannelTable], Field(max_length=16)] = dict(channel_tables.CHANNELS)

@@ -27,6 +27,8 @@ from acceptd.intake.files import fsync_dir, remove_tree, replace_file, write_exc
 from acceptd.weak_keys import refuse_weak
 
 ROLES: Final = ("ledger", "release", "revocation")
+NODE: Final = "node"
+"""The role of a fleet node's own key: no keyring names it, the policy does, and it speaks for no other role."""
 DIRECTORY: Final = "keys"
 KEYRING: Final = "keyring.json"
 _MAX_BYTES: Final = 1 << 20
@@ -202,8 +204,8 @@ def load_signer(state: Path, role: str, suffix: str = ".pem") -> Signer:
     Raises ConfigError where the file or its directory can be read or written by group or others, is a
     link, belongs to somebody other than this process's user (or root), or is no Ed25519 key in PKCS8 PEM.
     """
-    if role not in ROLES:
-        raise ConfigError(f"{role!r:.40} is no role of a key (one of {', '.join(ROLES)})")
+    if role not in (*ROLES, NODE):
+        raise ConfigError(f"{role!r:.40} is no role of a key (one of {', '.join(ROLES)}, {NODE})")
     directory = state / DIRECTORY
     try:
         _check_owned(directory, directory.lstat(), None, 0o077, stat.S_ISDIR, "directory")

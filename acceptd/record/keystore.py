@@ -25,6 +25,7 @@ from acceptd.intake.files import replace_file
 from acceptd.record.key_command import KeyCommand
 from acceptd.record.keys import (
     DIRECTORY,
+    NODE,
     Keyring,
     PublicKey,
     Signer,
@@ -102,6 +103,11 @@ def is_here(state: Path, role: str) -> bool:
 def command_of(state: Path, role: str) -> list[str]:
     """Return the command that ``acceptd.toml`` names for ``role``, or nothing."""
     return _table(state, role).command
+
+
+def seconds_of(state: Path, role: str) -> float:
+    """Return how long that command may take for one signature."""
+    return _table(state, role).seconds
 
 
 def pending(state: Path, role: str) -> bool:
@@ -203,4 +209,10 @@ def publish(state: Path, ledger: Ledger) -> bool:
 
 def _table(state: Path, role: str) -> KeyTable:
     tables = load_settings(state).keys
-    return {"ledger": tables.ledger, "release": tables.release, "revocation": tables.revocation}[role]
+    by_role = {
+        "ledger": tables.ledger,
+        "release": tables.release,
+        "revocation": tables.revocation,
+        NODE: tables.node,
+    }
+    return by_role[role]

@@ -11,15 +11,21 @@ from pydantic import BaseModel
 from acceptd.policy.schemas import shipped
 from acceptd.policy.troubles import Trouble, first
 from acceptd.record.attest import FIRST_VERDICT_TYPE, RELEASE_STATEMENT_TYPE, VERDICT_TYPE
+from acceptd.statement.fleet import EVIDENCE_TYPE, SEAL_TYPE, EvidencePredicate, SealPredicate
 from acceptd.statement.release import ReleasePredicate
 from acceptd.statement.verdict import VerdictPredicate
 
 ROLES: Final[Mapping[str, str]] = MappingProxyType(
     {VERDICT_TYPE: "ledger", FIRST_VERDICT_TYPE: "ledger", RELEASE_STATEMENT_TYPE: "release"}
 )
-"""Predicate type to the role of the key that must have signed it."""
+"""Predicate type to the role of the key of the keyring that must have signed it; the policy names nodes' keys."""
 MODELS: Final[Mapping[str, type[BaseModel]]] = MappingProxyType(
-    {VERDICT_TYPE: VerdictPredicate, RELEASE_STATEMENT_TYPE: ReleasePredicate}
+    {
+        VERDICT_TYPE: VerdictPredicate,
+        RELEASE_STATEMENT_TYPE: ReleasePredicate,
+        EVIDENCE_TYPE: EvidencePredicate,
+        SEAL_TYPE: SealPredicate,
+    }
 )
 """Predicate type to its model. The first form of verdicts had none."""
 
@@ -31,7 +37,12 @@ def trouble(model: type[BaseModel], predicate: Mapping[str, Any]) -> str:
 
 
 KINDS: Final[Mapping[str, str]] = MappingProxyType(
-    {"verdict-statement": VERDICT_TYPE, "release-statement": RELEASE_STATEMENT_TYPE}
+    {
+        "verdict-statement": VERDICT_TYPE,
+        "release-statement": RELEASE_STATEMENT_TYPE,
+        "evidence-statement": EVIDENCE_TYPE,
+        "seal-statement": SEAL_TYPE,
+    }
 )
 """Kind of schema, as files and commands name it, to predicate type."""
 

@@ -63,6 +63,16 @@ class ProfileRow(Part):
     runtime_identity: Digest | None
 
 
+class NodeRow(Part):
+    """Whose evidence a profile rests on: the node's name, its host's, its key, and its statement by SHA-256."""
+
+    profile: Word
+    node: Word
+    host: Word
+    key_id: Digest
+    statement: Digest
+
+
 class PriorRelease(Part):
     """The release of the same model and channel that was current; number 0 where that could not be read."""
 
@@ -292,3 +302,5 @@ class VerdictPredicate(Part):
     compared_with: PriorRelease | None
     """The prior release."""
     ledger: Line
+    nodes: Annotated[list[NodeRow], Field(max_length=64)] = []
+    """In a fleet: whose evidence each profile rests on. Left out where one machine did all of it."""

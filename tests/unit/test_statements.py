@@ -64,7 +64,7 @@ def predicate(found: Prepared, number: int = 7) -> dict[str, Any]:
     return said
 
 
-LATER = {"verdict-statement": {"observed"}}
+LATER = {"verdict-statement": {"observed", "nodes"}}
 """What statements from before it was there have not, and still count."""
 
 
@@ -81,6 +81,23 @@ def test_each_predicate_s_schema_is_shipped_and_closed(kind: str) -> None:
     for name, one in {"": whole_schema, **whole_schema["$defs"]}.items():
         assert one["additionalProperties"] is False, name
     assert set(MODELS) == set(KINDS.values())
+
+
+def test_a_verdict_names_whose_evidence_it_rests_on_and_one_machine_names_nobody(signer: Signer) -> None:
+    alone = prepared(signer, world.submission(), world.a_manifest())
+    assert "nodes" not in predicate(alone)
+    assert "nodes" not in alone.body(LOG, 7)
+    source = {"profile": "cpu", "node": "gpu-1", "host": "h", "key_id": "a" * 64, "statement": "b" * 64}
+    outcome = Outcome(world.submission(), world.a_manifest(), None, "", world.verdict(), {}, (source,))
+    rules = Rules(Policy(), "a" * 64, Profile(), "b" * 64, DOCS)
+    found = entry_body("mosaic", "drop", rules, outcome, signer, "unanchored", 1000)
+    assert predicate(found)["nodes"] == [source]
+    body = found.body(LOG, 7)
+    assert body["nodes"] == [source]
+    value = payload_of(body["statement"])
+    assert list(attest.statement_differences(value, "s-1", body, LOG, 7)) == []
+    other = body | {"nodes": [source | {"node": "gpu-2"}]}
+    assert any("nodes" in one for one in attest.statement_differences(value, "s-1", other, LOG, 7))
 
 
 # -- every field ------------------------------------------------------------------------------------------
