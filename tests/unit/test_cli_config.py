@@ -131,7 +131,7 @@ def test_the_manual_names_every_key_with_its_default() -> None:
     block = text.partition("```toml\n# acceptd.toml\n")[2].partition("```")[0]
     document = tomllib.loads(block)
     assert Settings.model_validate(document) == Settings()
-    document["keys"] |= {"ledger": document["keys"]["release"], "revocation": document["keys"]["release"]}
+    document["keys"] |= dict.fromkeys(("ledger", "revocation", "node"), document["keys"]["release"])
     assert set(flat(document)) == set(flat(Settings().model_dump()))
 
 
