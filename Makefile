@@ -14,7 +14,7 @@ IN_ORDER := --no-loadscope-reorder
 TESTS_FAST := tests/unit tests/property
 TESTS_REST := tests/crash tests/acceptance tests/cell tests/hostile
 
-.PHONY: setup demo test test-fast test-user soak-cell soak-ledger soak-release soak-readers kill-proof strace-proof kill-exports bench-ledger backend-cell fuzz oms wheel test-wheel profiles profiles-test profiles-openvino console test-web fleet test-fleet lint format bench bench-beside bench-heldout bench-large corpus adopt-corpus corpus-mutants backend-suite docs pictures docs-site test-docs docs-run clean help
+.PHONY: setup demo test test-fast test-user soak-cell soak-ledger soak-release soak-readers kill-proof strace-proof kill-exports bench-ledger backend-cell fuzz oms wheel sbom audit test-wheel profiles profiles-test profiles-openvino console test-web fleet test-fleet lint format bench bench-beside bench-heldout bench-large corpus adopt-corpus corpus-mutants backend-suite docs pictures docs-site test-docs docs-run clean help
 
 help:  ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -e 's/:.*## /\t/' | expand -t 16
@@ -78,6 +78,14 @@ wheel: setup  ## wheel and sdist into dist/: two builds of one commit are the sa
 	@test -x .venvs/wheel/bin/python || $(PY) -m venv .venvs/wheel
 	@.venvs/wheel/bin/python -m pip install -qq --disable-pip-version-check --require-hashes -r tools/wheel.lock
 	@.venvs/wheel/bin/python -m tools.wheel
+
+sbom: wheel  ## what the wheel needs, with hashes, as CycloneDX beside it in dist/: valid, and the same bytes for one commit
+	@sh tools/peer_env.sh sbom tools/sbom.lock
+	@.venvs/sbom/bin/python -m tools.sbom
+
+audit: setup  ## known vulnerabilities of every pin of every lock file, by pip-audit (75: could not be looked up; SERVICE=osv)
+	@sh tools/peer_env.sh audit tools/audit.lock
+	@.venvs/audit/bin/python -m tools.audit
 
 test-wheel: wheel  ## the wheel in a fresh environment outside the checkout: check, doctor, init, daemon, submit --wait
 	@$(PY) -m tools.wheel_installed
