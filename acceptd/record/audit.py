@@ -24,7 +24,7 @@ from acceptd.record.auditing.tree import Tree, outside_claims, own_claims
 from acceptd.record.database import FILE_NAME
 from acceptd.record.keys import Keyring, load_keyring
 from acceptd.record.log import Ledger
-from acceptd.record.place import Place
+from acceptd.record.place import Place, require_driver
 from acceptd.record.sqlite import check_file, translated
 
 __all__ = ["Audit", "Difference", "Kept", "examine", "verify"]
@@ -58,10 +58,15 @@ def examine(
     if not place.url:
         check_file(place.path)
         return _examine(place, keyring, kept, report, workers, told)
+    require_driver()
     from acceptd.record.postgres.snapshot import audited
 
-    with audited(place, report, told) as file:
-        return _examine(file, keyring, kept, report, workers, told)
+    try:
+        with audited(place, report, told) as file:
+            return _examine(file, keyring, kept, report, workers, told)
+    except LedgerError as error:
+        report.add("database", FILE_NAME, error)
+        return report.audit()
 
 
 def _examine(

@@ -149,7 +149,13 @@ def changes(to: Projection, kind: str, seq: int, at: str, body: Mapping[str, Any
     """
     made = _statements(to)
     if kind == "revoked":
-        row = {"digest": body["digest"], "seq": seq, "revoked_at": at, "reason": body["reason"]}
+        row = {
+            "digest": body["digest"],
+            "of_digest": body["digest"],
+            "seq": seq,
+            "revoked_at": at,
+            "reason": body["reason"],
+        }
         yield Change(made.revoke, row)
     elif kind == "intent":
         row = {
@@ -214,7 +220,8 @@ def _statements(to: Projection) -> _Statements:
 
 def _first_alone(table: Table, key: str) -> Insert:
     """Insert a row unless there is one of its key, in words that both engines have; writers are alone."""
-    there = exists().where(table.c[key] == bindparam(key, type_=table.c[key].type))
+    # A name of its own: PostgreSQL gives each parameter one type, and the two places ask for different ones.
+    there = exists().where(table.c[key] == bindparam(f"of_{key}"))
     row = [bindparam(column.name, type_=column.type).label(None) for column in table.columns]
     return insert(table).from_select([column.name for column in table.columns], select(*row).where(~there))
 

@@ -19,7 +19,7 @@ from sqlalchemy import Column, Table
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.schema import CreateIndex, CreateTable
 
-from acceptd.errors import LedgerError
+from acceptd.errors import LedgerError, StateError
 from acceptd.intake.files import create_exclusive
 from acceptd.record import tables
 from acceptd.record.auditing.report import Report
@@ -149,6 +149,8 @@ def _one_by_one(target: sqlite3.Connection, insert: str, table: Table, rows: Seq
 
 
 def _version(connection: psycopg.Connection[Any]) -> int:
+    if connection.execute("SELECT to_regclass('public.meta')").fetchone() == (None,):
+        raise StateError("the PostgreSQL database has no ledger", remedy="run `acceptd init`")
     row = connection.execute("SELECT value FROM public.meta WHERE key = 'schema_version'").fetchone()
     said = str(row[0]) if row else ""
     if not (said.isascii() and said.isdecimal() and len(said) <= 4):
