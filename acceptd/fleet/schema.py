@@ -104,6 +104,8 @@ def apply_schema(url: str, *, finish: bool = True) -> list[str]:
     import psycopg
 
     with translated(), psycopg.connect(plain_url(url)) as connection:
+        if _somebody_elses(connection):
+            return []
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
         done = _migrate(connection, finish=finish)
         for statement in _OURS:
@@ -112,6 +114,21 @@ def apply_schema(url: str, *, finish: bool = True) -> list[str]:
             connection.execute(_TURNS)
         _grant(connection)
         return done
+
+
+def _somebody_elses(connection: Any) -> bool:
+    """Say whether the tables belong to a role that this one is none of; then they must be whole already."""
+    query = "SELECT pg_has_role(relowner, 'USAGE') FROM pg_class WHERE oid = to_regclass('procrastinate_jobs')"
+    row = connection.execute(query).fetchone()
+    if row is None or row[0]:
+        return False
+    known = {row[0] for row in connection.execute("SELECT migration FROM acceptd_tasks_schema")}
+    if due := [name for name in _migrations() if name not in known and "_post_" not in name]:
+        raise StateError(
+            f"the queue's tables lack {due[-1]}, and belong to another role of the database",
+            remedy="as their owner: acceptd fleet init",
+        )
+    return True
 
 
 def waiting(url: str) -> list[str]:
@@ -186,5 +203,6 @@ def _grant(connection: Any) -> None:
             "SELECT, INSERT, UPDATE, DELETE ON procrastinate_workers",
             "USAGE ON SEQUENCE procrastinate_jobs_id_seq, procrastinate_events_id_seq",
             "SELECT, UPDATE (job_id) ON procrastinate_periodic_defers",
+            "SELECT ON acceptd_tasks_schema",
         ):
             connection.execute(f"GRANT {grant} TO {role}")

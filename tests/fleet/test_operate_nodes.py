@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from acceptd.cli.fleet import app
 from acceptd.cli.setup import init
-from acceptd.errors import AcceptdError, UsageError
+from acceptd.errors import AcceptdError, StateError, UsageError
 from acceptd.fleet.beat import Beat
 from acceptd.fleet.look import look
 from acceptd.fleet.nodes import Nodes, Told
@@ -274,3 +274,20 @@ def test_what_waits_for_the_end_of_an_upgrade_is_said_and_done_by_finish(tmp_pat
     record.ask(f"DELETE FROM acceptd_tasks_schema WHERE migration = '{max(posts)}'")  # as an older acceptd left it
     assert make_ready(record.state).waits == (max(posts),)
     assert "acceptd fleet init --finish" in dict(make_ready(record.state).words())["queue"]
+
+
+def test_a_role_that_owns_nothing_finds_the_queue_whole_or_says_who_mends_it(
+    tmp_path: Path, postgres: Server
+) -> None:
+    record = make_record(tmp_path / "state", postgres)
+    make_ready(record.state)
+    record.ask("CREATE ROLE lesser LOGIN IN ROLE acceptd_promoter")
+    try:
+        theirs = postgres.url(record.name, "lesser")
+        assert apply_schema(theirs) == []
+        record.ask("DELETE FROM acceptd_tasks_schema WHERE migration NOT LIKE '%\\_post\\_%'")
+        with pytest.raises(StateError, match="belong to another role") as told:
+            apply_schema(theirs)
+        assert "acceptd fleet init" in told.value.remedy
+    finally:
+        record.ask("DROP ROLE lesser")
