@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Sequence
 from typing import Final
 
-from acceptd.cell import launcher, runtime, syscalls
+from acceptd.cell import launcher, refused, runtime, syscalls
 from acceptd.cell.check import Check, State
 from acceptd.cell.client import Cell
 from acceptd.cell.limits import job_limits
@@ -96,7 +96,7 @@ def examine(profiles: Sequence[Profile] = ()) -> list[Check]:
                 )
                 return _walls(cell, record) + runtime.checks(cell, profiles)
         except AcceptdError as error:
-            return _no_cell(str(error))
+            return _no_cell(getattr(error, "message", str(error)))
 
 
 def _walls(cell: Cell, record: JobRecord) -> list[Check]:
@@ -123,12 +123,16 @@ def _no_cell(reason: str) -> list[Check]:
     seccomp = syscalls.available()
     checks = []
     for name, (meaning, remedy) in MEANING.items():
-        seen = reason
-        if name == "namespaces" and shutil.which("bwrap") is None:
-            remedy = "apt-get install bubblewrap"  # noqa: PLW2901
-        if name == "seccomp":
-            seen = seccomp or reason
-        checks.append(Check(name, "failed", meaning, seen, remedy))
+        # One wall says why; what the others would do nobody knows before that is mended.
+        seen, mend = "not tried: the cell did not start", ""
+        if name == "namespaces":
+            seen = reason
+            mend = refused.remedy(reason) or remedy
+            if shutil.which("bwrap") is None:
+                mend = "apt-get install bubblewrap"
+        if name == "seccomp" and seccomp:
+            seen, mend = seccomp, remedy
+        checks.append(Check(name, "failed", meaning, seen, mend))
     return checks
 
 

@@ -101,7 +101,7 @@ def test_the_users_are_made_and_acceptd_is_of_the_cells_group(tmp_path: Path) ->
     assert users["acceptd-cell"][2] != users["acceptd"][2]
     assert all(users[name][6] == "/usr/sbin/nologin" for name in ("acceptd", "acceptd-cell"))
     groups = dict(line.split(":")[::3] for line in (tmp_path / "etc/group").read_text().splitlines())
-    assert groups["acceptd-cell"] == "acceptd"
+    assert set(groups["acceptd-cell"].split(",")) == {"acceptd", "acceptd-worker"}
 
 
 @needs("systemd-tmpfiles")
