@@ -11,16 +11,21 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from acceptd.advisory_facts import AdvisoryStanding
 from acceptd.cell.blobs import closing_blob
 from acceptd.cell.limits import JobLimits, job_limits
 from acceptd.contracts.effective import Agreed, without_ledger
+from acceptd.drop import ANY_TEAM as ANY_TEAM
+from acceptd.drop import BUNDLE as BUNDLE
+from acceptd.drop import LOCAL as LOCAL
+from acceptd.drop import MANIFEST_FILE as MANIFEST_FILE
+from acceptd.drop import Drop as Drop
+from acceptd.drop import Kind as Kind
 from acceptd.errors import CellUnavailableError, SealError
 from acceptd.evidence import (
     Facts,
-    HeldOut,
     JobRecord,
     KeptFile,
     Prior,
@@ -54,27 +59,9 @@ from acceptd.runtime.identity import RuntimeRecord
 from acceptd.tools import Tools
 from acceptd.under import Shared, UnderOne
 from acceptd.unpack import unpack_archive
+from acceptd.wall_facts import standing
 from acceptd.work.need import job_share
 from acceptd.work.workers import Hold
-
-Kind = Literal["directory", "zip", "tar", "tar.gz"]
-BUNDLE = "bundle"
-MANIFEST_FILE = "bundle.toml"
-ANY_TEAM = "*"
-"""The team of a local check, where a manifest may name any. No name can be this one, so no inbox is nobody's."""
-LOCAL = "local"
-"""What such a check calls its team until the manifest names one."""
-
-
-@dataclass(frozen=True, slots=True)
-class Drop:
-    """One thing to judge: where it lies, and who dropped it."""
-
-    id: str
-    team: str
-    name: str
-    source: Path
-    kind: Kind
 
 
 @dataclass(slots=True)
@@ -157,16 +144,27 @@ class Acceptance:
             timings_ms=dict(self.timings_ms),
         )
 
-    def evaluate(self, examined: Examined, targets: Sequence[Target]) -> HeldOut:
+    def evaluate(self, examined: Examined, targets: Sequence[Target]) -> Examined:
         """Evaluate what the contract holds out under ``targets``, for who judges ``examined`` elsewhere.
 
-        The caller has seen to it that the evaluation is due and spent. Raises as :meth:`run`.
+        What is returned says of held-out vectors alone (:func:`acceptd.fleet.merge.with_heldout` takes it). The
+        caller has seen to it that the evaluation is due and spent. Raises as :meth:`run`.
         """
         with self._stage("heldout"):
+            if examined.manifest is not None:
+                self.agreed = self.find_contract(self.rules, examined.manifest.bundle.id)
             stage = self._held_out(examined, targets)
             held = stage.run()
             stage.fill()
-        return held
+        states, notes = self._walls(held.jobs)
+        told = self._submission(examined.submission.sealed, None)
+        return Examined(
+            profiles=[target.profile.name for target in targets],
+            submission=told.model_copy(update={"walls": states, "wall_notes": notes, "heldout": held}),
+            manifest=examined.manifest,
+            contract_digest=self.agreed.digest,
+            timings_ms=dict(self.timings_ms),
+        )
 
     def _judged(self, examined: Examined) -> Outcome:
         known = self.find_advisories(self.rules, examined.submission.every_runtime())
@@ -362,16 +360,7 @@ class Acceptance:
         )
 
     def _submission(self, sealed: Sealed | None, failure: SealFailure | None) -> Submission:
-        # Where nothing ever ran in the cell (a drop that cannot be sealed) no wall has anything to say.
-        states = dict(self.tools.cell.outer_states) if self.jobs else {}
-        notes = dict(self.tools.cell.outer_notes) if self.jobs else {}
-        for record in self.jobs:
-            for name, state in (record.walls.states if record.walls else {}).items():
-                if states.get(name, "enforced") == "enforced":
-                    states[name] = state
-                    notes |= (
-                        {name: record.walls.notes[name]} if record.walls and name in record.walls.notes else {}
-                    )
+        states, notes = self._walls(self.jobs)
         first, *others = (target.profile.name for target in self.rules.targets)
         own = self.under.get(first, UnderProfile(profile=first))
         return Submission(
@@ -393,6 +382,11 @@ class Acceptance:
             others=[self.under[name] for name in others if name in self.under],
             contract=self.agreed.standing,
         )
+
+    def _walls(self, jobs: Sequence[JobRecord]) -> tuple[dict[str, str], dict[str, str]]:
+        if not jobs:  # nothing ever ran in the cell (a drop that cannot be sealed): no wall has anything to say
+            return {}, {}
+        return standing(self.tools.cell.outer_states, self.tools.cell.outer_notes, jobs)
 
     @contextmanager
     def _stage(self, name: str) -> Iterator[None]:

@@ -9,10 +9,10 @@ profile alone. Runs and comparisons belong to a profile, and nobody can speak fo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from acceptd.evidence import Check, HeldOut, HeldOutUnder, JobRecord, UnderProfile
+from acceptd.evidence import Check, HeldOutUnder, JobRecord, UnderProfile
 from acceptd.fleet.examined import Examined
 from acceptd.fleet.refusals import disagree
 from acceptd.judge.profiles import Target
@@ -64,16 +64,23 @@ def merge(examinations: Sequence[Examined], targets: Sequence[Target]) -> Examin
     )
 
 
-def with_heldout(examined: Examined, rounds: Mapping[str, HeldOut], targets: Sequence[Target]) -> Examined:
+def with_heldout(examined: Examined, parts: Sequence[Examined], targets: Sequence[Target]) -> Examined:
     """Return an examination with what came of held-out vectors under each required profile, as one evaluation.
 
-    ``rounds`` are by profile. Raises FleetTrustError where a required profile was not evaluated, one was that is
-    not required, or two say otherwise which sets were evaluated, or as which evaluation.
+    ``parts`` say of held-out vectors alone (:meth:`acceptd.acceptance.Acceptance.evaluate`). Raises
+    FleetTrustError where a required profile was not evaluated, one was that is not required, or two say otherwise
+    which sets were evaluated, or as which evaluation.
     """
     required = [target.profile.name for target in targets if target.required]
-    if set(rounds) != set(required):
+    rounds = {
+        name: part.submission.heldout
+        for part in parts
+        for name in part.profiles
+        if part.submission.heldout is not None
+    }
+    if len(parts) != len(rounds) or set(rounds) != set(required):
         odd = ", ".join(sorted(set(rounds) ^ set(required)))
-        raise disagree(f"held-out vectors: evaluated under other profiles than are required: {odd}")
+        raise disagree(f"held-out vectors: evaluated under other profiles than are required: {odd or 'one twice'}")
     first, *others = (rounds[name] for name in required)
     for name, other in zip(required[1:], others, strict=True):
         for key in ("status", "number", "names"):

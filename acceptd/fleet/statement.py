@@ -189,8 +189,10 @@ def _manifest(found: Examined, due: Due) -> Iterator[str]:
     declared = any(file.path == MANIFEST_FILE for file in due.sealed.files)
     if bool(one.inferred) and declared:
         yield "its manifest was inferred, and the bundle has one"
-    if due.order.heldout:
-        return  # nothing of the bundle is examined again
+    if due.order.heldout:  # nothing of the bundle is examined again
+        if found.contract_digest != due.order.contract_digest:
+            yield "the contract was left out"
+        return
     if found.manifest is None:
         if any(job.kind == "run" for job in one.jobs):
             yield "something was run without a manifest"

@@ -3,25 +3,35 @@
 from __future__ import annotations
 
 import queue
+import re
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from acceptd.acceptance import Acceptance, Drop
+from acceptd.contracts.effective import without_ledger
+from acceptd.errors import FleetTrustError
 from acceptd.fleet.examined import Examined
-from acceptd.fleet.merge import merge
+from acceptd.fleet.merge import merge, with_heldout
+from acceptd.heldout.place import add
+from acceptd.heldout.stage import Keeper
 from acceptd.intake.files import remove_tree
 from acceptd.judge.finding import Judgement
+from acceptd.judge.heldout import due, gap
 from acceptd.judge.profiles import Target, judge_all
+from acceptd.outcomes import judge
 from acceptd.record.canonical import canonical
 from acceptd.replay.again import recorded
 from acceptd.rules import Rules
 from acceptd.work.rotation import Task
 from acceptd.work.workers import Hold
 from examples import evidence_classifier as classifier
+from examples.bundle_text import write_set
 from tests.bench_world import Desk, desk, rewrite, write_table
 
 pytestmark = pytest.mark.acceptance
@@ -39,7 +49,13 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
 
 
 def examine(
-    place: Desk, rules: Rules, path: Path, targets: Sequence[Target] | None, seed: str = SEED, secret: bytes = b""
+    place: Desk,
+    rules: Rules,
+    path: Path,
+    targets: Sequence[Target] | None,
+    seed: str = SEED,
+    secret: bytes = b"",
+    work: Callable[[Acceptance], Examined] | None = None,
 ) -> Examined:
     """Examine under a lease of the desk's workers."""
     ended: queue.SimpleQueue[Examined | BaseException] = queue.SimpleQueue()
@@ -49,7 +65,8 @@ def examine(
         drop = Drop(id="s-1", team="mosaic", name=path.name, source=path, kind="directory")
         found: Examined | BaseException
         try:
-            found = Acceptance(drop, rules, tools, hold, seed=seed).examine(targets=targets)
+            acceptance = Acceptance(drop, rules, tools, hold, seed=seed)
+            found = acceptance.examine(targets=targets) if work is None else work(acceptance)
         except BaseException as error:
             found = error
         remove_tree(tools.sealed, "s-1")
@@ -116,3 +133,46 @@ def test_the_seed_of_the_order_draws_the_probes_whatever_secret_a_host_has(place
     assert drawn("8" * 64, b"one") != first
     assert drawn("", b"one") != first  # its own, where nobody chose one
     assert drawn("", b"two") != drawn("", b"one")
+
+
+def test_held_out_vectors_evaluated_by_two_workers_are_one_evaluation(tmp_path: Path) -> None:
+    """Round 2 of an order: each worker that has the vectors evaluates for its profile, and the promoter judges."""
+    with desk(tmp_path / "desk", contract=True) as place:
+        text = 'schema = 1\nname = "basic"\nproviders = ["CPUExecutionProvider"]\noptimisation = "basic"\n'
+        (place.policies / "profiles" / "basic.toml").write_text(text, "utf-8")
+        home = tmp_path / "heldout"
+        home.mkdir(mode=0o700)
+        features = np.array([[0.31, 0.57, 0.25, 0.13]], np.float32)
+        expected = classifier.oracle(features)["probabilities"].astype(np.float32)
+        write_set(tmp_path / "sets" / "zebra_0", [("features", features)], [("probabilities", expected)])
+        kept = add(home, "mosaic/evidence-disposition", tmp_path / "sets")
+        file = place.policies / "contracts" / "mosaic" / "evidence-disposition.toml"
+        wanted = f'\n[[models.heldout]]\nsets = ["zebra_0"]\nsha256 = "{kept.digest}"\n'
+        file.write_text(re.sub(r"\[ceilings\].*?(?=\n\[\[)", "", file.read_text(), flags=re.S) + wanted)
+        rules = place.rules('profiles=["cpu","basic"]', "heldout.seconds=2")
+        path = bundle("good", tmp_path / "b")
+        agreed = without_ledger(rules, "mosaic/evidence-disposition")
+        assert agreed.contract is not None
+
+        def evaluate(acceptance: Acceptance, examined: Examined, target: Target) -> Examined:
+            acceptance.keeper = Keeper(home, lambda _contract, _digest: 7)
+            assert acceptance.seal()[0] == examined.submission.sealed
+            return acceptance.evaluate(examined, [target])
+
+        first = merge([examine(place, rules, path, [target]) for target in rules.targets], rules.targets)
+        owed = judge(rules, first, agreed)
+        assert due(agreed.contract, owed.submission, owed.judgement), owed.judgement.reason
+        parts = [
+            examine(place, rules, path, None, work=partial(evaluate, examined=first, target=target))
+            for target in rules.targets
+        ]
+        assert all(part.submission.walls["network"] == "enforced" for part in parts)
+        carried = [Examined.from_bytes(part.to_bytes()) for part in parts]
+        whole = with_heldout(first, carried, rules.targets)
+        found = judge(rules, whole, agreed)
+        assert found.judgement.verdict == "accepted", gap(found.submission.heldout)
+        (told,) = [one for one in found.judgement.findings if one.code == "heldout/result"]
+        assert told.evidence["evaluation"] == 7
+        assert told.evidence["result"] == "passed"
+        with pytest.raises(FleetTrustError):
+            with_heldout(first, carried[:1], rules.targets)

@@ -200,13 +200,17 @@ def test_a_wall_that_a_worker_says_nothing_of_did_not_stand() -> None:
     assert "spare" in whole.submission.wall_notes["network"]
 
 
-def held(name: str, **changes: Any) -> HeldOut:
+def held(name: str, **changes: Any) -> Examined:
     made = heldout_world.held(heldout_world.decoded(), heldout_world.a_run(profile=name))
-    return made.model_copy(update={"number": 3, **changes})
+    return evaluated(name, made.model_copy(update={"number": 3, **changes}))
+
+
+def evaluated(name: str, what: HeldOut) -> Examined:
+    return fleet.examined(world.submission(jobs=[]).model_copy(update={"jobs": [], "heldout": what}), name)
 
 
 def test_held_out_vectors_under_each_required_profile_are_one_evaluation() -> None:
-    whole = with_heldout(merged(), {"other": held("other"), "cpu": held("cpu")}, fleet.TARGETS)
+    whole = with_heldout(merged(), [held("other"), held("cpu")], fleet.TARGETS)
     found = whole.submission.heldout
     assert found is not None
     assert [one.profile for one in found.jobs if one.kind == "run"] == ["cpu", "other"]
@@ -215,20 +219,18 @@ def test_held_out_vectors_under_each_required_profile_are_one_evaluation() -> No
 
 
 @pytest.mark.parametrize(
-    ("rounds", "words"),
+    ("parts", "words"),
     [
-        pytest.param({"cpu": held("cpu")}, "other profiles than are required: other", id="one left out"),
-        pytest.param(
-            {name: held(name) for name in fleet.NAMES}, "than are required: spare", id="one that is not asked"
-        ),
-        pytest.param({"cpu": held("cpu"), "other": held("other", number=4)}, "number", id="another evaluation"),
-        pytest.param({"cpu": held("cpu"), "other": held("other", names={})}, "names", id="other sets"),
-        pytest.param({"cpu": held("cpu"), "other": HeldOut(status="spent")}, "status", id="not evaluated"),
-        pytest.param(
-            {"cpu": held("cpu"), "other": held("other", jobs=[heldout_world.a_run()])}, "decoded", id="not decoded"
-        ),
+        pytest.param([held("cpu")], "other profiles than are required: other", id="one left out"),
+        pytest.param([held("cpu"), held("other"), held("other")], "one twice", id="one twice"),
+        pytest.param([held("cpu"), held("other"), fleet.part(fleet.whole(), "spare")], "one twice", id="one more"),
+        pytest.param([held(name) for name in fleet.NAMES], "than are required: spare", id="one that is not asked"),
+        pytest.param([held("cpu"), held("other", number=4)], "number", id="another evaluation"),
+        pytest.param([held("cpu"), held("other", names={})], "names", id="other sets"),
+        pytest.param([held("cpu"), evaluated("other", HeldOut(status="spent"))], "status", id="not evaluated"),
+        pytest.param([held("cpu"), held("other", jobs=[heldout_world.a_run()])], "decoded", id="not decoded"),
     ],
 )
-def test_an_evaluation_that_is_not_whole_is_none(rounds: dict[str, HeldOut], words: str) -> None:
+def test_an_evaluation_that_is_not_whole_is_none(parts: list[Examined], words: str) -> None:
     with pytest.raises(FleetTrustError, match=words):
-        with_heldout(merged(), rounds, fleet.TARGETS)
+        with_heldout(merged(), parts, fleet.TARGETS)
