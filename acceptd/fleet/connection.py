@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any, Final
 
@@ -13,7 +14,8 @@ from acceptd.errors import FleetAwayError, StateError
 
 log = structlog.get_logger("acceptd.fleet")
 
-# A cable that is pulled says nothing: the kernel asks, and gives a connection up after about ten seconds.
+# A cable that is pulled says nothing: both kernels ask, and give a connection up after ten seconds or so. Else
+# the server would keep the locks of a node that is gone for hours.
 STEADY: Final[dict[str, Any]] = {
     "application_name": "acceptd",
     "connect_timeout": 5,
@@ -22,7 +24,12 @@ STEADY: Final[dict[str, Any]] = {
     "keepalives_count": 3,
     "tcp_user_timeout": 10_000,
 }
-POOL: Final[dict[str, Any]] = {"timeout": 5.0, "reconnect_timeout": 10.0}
+_SERVER: Final = (
+    "-c tcp_keepalives_idle=5 -c tcp_keepalives_interval=2 -c tcp_keepalives_count=3 -c tcp_user_timeout=10000 "
+    "-c idle_in_transaction_session_timeout=30000"
+)
+RECONNECT_SECONDS: Final = 10.0
+"""After which a pool begins its attempts anew, so that their pauses stay short."""
 PAUSES: Final = (0.1, 0.2, 0.5, 1.0, 2.0)
 """Seconds between two attempts to reach the database; the last one for ever."""
 
@@ -31,6 +38,15 @@ def plain_url(url: str) -> str:
     """Return the URL without SQLAlchemy's word for the driver."""
     scheme, mark, rest = url.partition("://")
     return f"{scheme.partition('+')[0]}{mark}{rest}"
+
+
+def steady(url: str) -> dict[str, Any]:
+    """Return what a connection is made with besides its URL. StateError where that is none of PostgreSQL's."""
+    import psycopg.conninfo
+
+    with translated():
+        known = psycopg.conninfo.conninfo_to_dict(plain_url(url))
+    return {**STEADY, "options": f"{_SERVER} {known.get('options') or ''}".strip()}
 
 
 def away(error: BaseException | None) -> bool:
@@ -109,8 +125,11 @@ def steady_connector(url: str, ending: Callable[[], bool], *, most: int) -> Any:
             attempt = 0
 
             async def tell(*, channel: str, payload: str) -> None:
-                # Whoever may connect may notify: a payload that is none wakes nobody, and ends nothing.
+                # Whoever may connect may notify: a payload that is none wakes nobody, and only a row ends work.
                 with contextlib.suppress(ValueError, KeyError, TypeError):
+                    told = json.loads(payload)
+                    if told["type"] == "abort_job_requested" and not await self._aborted(told["job_id"]):
+                        return
                     await on_notification(channel=channel, payload=payload)
 
             while True:
@@ -128,6 +147,10 @@ def steady_connector(url: str, ending: Callable[[], bool], *, most: int) -> Any:
                 await asyncio.sleep(PAUSES[min(attempt, len(PAUSES) - 1)])
                 attempt += 1
 
+        async def _aborted(self, number: Any) -> bool:
+            asked = "SELECT 1 FROM procrastinate_jobs WHERE id = %(id)s AND abort_requested"
+            return type(number) is int and bool(await self.execute_query_all_async(asked, id=number))
+
         @contextlib.asynccontextmanager
         async def together(self) -> AsyncIterator[Any]:
             """Give a connection in one transaction."""
@@ -141,9 +164,10 @@ def steady_connector(url: str, ending: Callable[[], bool], *, most: int) -> Any:
                 min_size=1,
                 max_size=most,
                 open=False,
-                kwargs=STEADY,
+                kwargs=steady(url),
                 check=psycopg_pool.AsyncConnectionPool.check_connection,
-                **POOL,
+                timeout=2.0,
+                reconnect_timeout=RECONNECT_SECONDS,
             )
             await pool.open(wait=False)
             await self.open_async(pool)

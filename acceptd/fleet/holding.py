@@ -13,6 +13,12 @@ from acceptd.fleet.task import MAX_DEATHS, PREFIX, FleetTask, read
 
 log = structlog.get_logger("acceptd.fleet")
 
+_BEATS = (
+    "SELECT id, last_heartbeat FROM procrastinate_workers WHERE id IN "
+    "(SELECT worker_id FROM procrastinate_jobs WHERE status = 'doing' AND worker_id IS NOT NULL) "
+    "OR last_heartbeat < now() - interval '1 hour' ORDER BY last_heartbeat LIMIT 10000"
+)
+"""Of who holds something, or is to be forgotten."""
 _HELD = "SELECT id FROM procrastinate_jobs WHERE status = 'doing' AND worker_id = %s ORDER BY id"
 _NOBODYS = "SELECT id FROM procrastinate_jobs WHERE status = 'doing' AND worker_id IS NULL ORDER BY id"
 _ROW = (
@@ -96,7 +102,7 @@ class Watch:
 
     async def look(self, connection: Any) -> None:
         """Look once, and take back what dead workers hold."""
-        rows = await (await connection.execute("SELECT id, last_heartbeat FROM procrastinate_workers")).fetchall()
+        rows = await (await connection.execute(_BEATS)).fetchall()
         now = self.clock()
         blind = now - self._looked > max(3 * self.interval, 1.0)
         self._looked = now

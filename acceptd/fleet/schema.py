@@ -48,7 +48,8 @@ _OURS: Final = (
     ),
     # Procrastinate notifies of new rows only: who waits for a lock or a retry would find it at the next poll.
     """
-    CREATE OR REPLACE FUNCTION acceptd_wake() RETURNS trigger LANGUAGE plpgsql AS $$
+    CREATE OR REPLACE FUNCTION acceptd_wake() RETURNS trigger LANGUAGE plpgsql
+    SET search_path = pg_catalog, public AS $$
     BEGIN
         PERFORM pg_notify('procrastinate_queue_v1#' || OLD.queue_name,
                           json_build_object('type', 'job_inserted', 'job_id', OLD.id)::text);

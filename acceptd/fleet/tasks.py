@@ -20,7 +20,7 @@ import logging
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from acceptd.fleet.connection import POOL, STEADY, plain_url, translated
+from acceptd.fleet.connection import RECONNECT_SECONDS, plain_url, steady, translated
 from acceptd.fleet.task import KINDS, PREFIX, PROMOTER, FleetTask, Kind, intake_queue
 
 if TYPE_CHECKING:
@@ -64,12 +64,19 @@ class Tasks:
     """Defers and cancels tasks. Safe from threads; each call is one transaction, or part of the caller's.
 
     ``within`` is a connection in a transaction of the record, where that is in the same database: then the task is
-    deferred with what was written there, or neither is. Every method raises FleetAwayError where the database
-    cannot be used now, and StateError where it refuses.
+    deferred with what was written there, or neither is. ``patience``: how many seconds a call waits for one of its
+    ``connections``. Every method raises FleetAwayError where the database cannot be used now, and StateError where
+    it refuses.
     """
 
     def __init__(
-        self, url: str, *, team_places: int = TEAM_PLACES, all_places: int = ALL_PLACES, connections: int = 4
+        self,
+        url: str,
+        *,
+        team_places: int = TEAM_PLACES,
+        all_places: int = ALL_PLACES,
+        connections: int = 4,
+        patience: float = 5.0,
     ) -> None:
         import procrastinate
         import psycopg_pool
@@ -81,9 +88,10 @@ class Tasks:
             min_size=1,
             max_size=connections,
             open=False,
-            kwargs=STEADY,
+            kwargs=steady(url),
             check=psycopg_pool.ConnectionPool.check_connection,
-            **POOL,
+            timeout=patience,
+            reconnect_timeout=RECONNECT_SECONDS,
         )
         connector = procrastinate.SyncPsycopgConnector()
         connector.open(self._pool)
@@ -241,6 +249,8 @@ class Tasks:
         """Give a psycopg connection in a transaction: the record's, or one of the pool's."""
         if within is None:
             with self._pool.connection() as connection, connection.transaction():
+                # What a crash of the database loses of these, the record brings again: nobody waits for its disk.
+                connection.execute("SET LOCAL synchronous_commit TO off")
                 yield connection
             return
         from sqlalchemy import text

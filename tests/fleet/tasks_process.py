@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
+
+import structlog
 
 from acceptd.fleet.task import Cancel, FleetTask
 from acceptd.fleet.taskworker import TaskWorker
 
 
 def tell(*words: object) -> None:
-    """Say something on the output, at once."""
-    print(">", *words, flush=True)
+    """Say something on the output: one line in one piece, whichever thread says it."""
+    os.write(1, (" ".join(map(str, words)) + "\n").encode())
 
 
 def main(url: str, queue: str, options: str) -> None:
     """Work ``queue``; each task waits for a line of the input."""
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
 
     def examine(task: FleetTask, cancel: Cancel) -> None:
         tell("began", task.submission, task.deaths)

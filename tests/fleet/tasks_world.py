@@ -105,10 +105,7 @@ class Process:
     def line(self) -> list[str]:
         """Return the next line that it tells, in words; empty when it has ended."""
         assert self._process.stdout is not None
-        for line in self._process.stdout:
-            if line.startswith("> "):
-                return line.split()[1:]
-        return []
+        return self._process.stdout.readline().split()
 
     def go(self) -> None:
         """Let its handler end."""

@@ -287,7 +287,10 @@ def test_tables_of_a_later_version_and_of_somebody_else_are_refused(postgres: Se
 
 
 def test_a_database_that_is_away_is_told_as_that(postgres: Server) -> None:
-    with Tasks(postgres.url("nowhere")) as tasks, pytest.raises(FleetAwayError, match="cannot be used now"):
+    with (
+        Tasks(postgres.url("nowhere"), patience=0.2) as tasks,
+        pytest.raises(FleetAwayError, match="cannot be used now"),
+    ):
         tasks.decide("s1", "mosaic/a")
     with pytest.raises(FleetAwayError):
         apply_schema(postgres.url("nowhere"))
