@@ -39,6 +39,8 @@ class StateError(UserError):
 class FleetAwayError(StateError):
     """Something that a fleet shares cannot be reached now. Says nothing about any submission."""
 
+    exit_code = 70  # not 2: a service manager starts again what may pass
+
 
 class SigningError(StateError):
     """A command that holds a private key did not sign: wrong, slow, or dead. Nothing is lost."""
@@ -58,6 +60,8 @@ class ObjectDamagedError(ObjectStoreError):
 
 class ObjectsUnreachableError(ObjectStoreError):
     """The object store did not answer in time, or failed, as often as it was tried. It may pass."""
+
+    exit_code = 70  # not 2: a service manager starts again what may pass
 
 
 class CellUnavailableError(UserError):

@@ -39,7 +39,8 @@ LABELS: Final = """
 
 A value outside of these sets is shown as `other`: what a job says opens no series. `code` is one of
 [findings.md](findings.md). `profile`, `team`, `channel` and `name` are names that the operator made; of lanes the
-50 longest are shown.
+50 longest are shown. `node` and `queue` are what nodes of a fleet
+say; one that breaks the rules of names is `other`.
 
 """
 
@@ -54,6 +55,9 @@ def page() -> str:
         "verdict": catalogue.VERDICTS, "stage": catalogue.STAGES, "job": catalogue.JOBS,
         "ending": catalogue.ENDINGS, "cause": catalogue.CAUSES,
         "reason of `acceptd_cell_restarts_total`": catalogue.RESTARTS,
+        "cause of `acceptd_evidence_refused_total`": catalogue.REFUSALS,
+        "task": catalogue.TASKS, "outcome": catalogue.OUTCOMES, "call": catalogue.OBJECT_CALLS,
+        "role": catalogue.ROLES, "status": catalogue.STATUSES,
     }  # fmt: skip
     tail = LABELS + "".join(
         f"- {name if ' ' in name else f'`{name}`'}: {', '.join(f'`{value}`' for value in values)}\n"

@@ -31,20 +31,9 @@ STATUSES: Final = ("up", "draining", "drained", "late", "gone")
 ROLES: Final = ("intake", "worker", "promoter", "all")
 OBJECT_CALLS: Final = ("look", "create", "read", "replace", "list", "remove")
 REFUSALS: Final = (
-    *("size", "malformed", "unsigned", "unknown-key", "bad-signature", "role", "node", "revoked", "expired"),
-    *(
-        "profile",
-        "heldout",
-        "wall-missing",
-        "submission",
-        "round",
-        "order",
-        "bundle",
-        "policy",
-        "contract",
-        "seed",
-    ),
-    *("stale", "digest", "contradiction", "disagree"),
+    *("malformed", "size", "unsigned", "bad-signature", "unknown-key", "role", "node", "revoked", "expired"),
+    *("submission", "round", "bundle", "policy", "profile", "seed", "heldout", "order", "contract"),
+    *("wall-missing", "stale", "contradiction", "digest", "disagree"),
 )
 """Why what another node handed over did not count: the stable word of FleetTrustError."""
 QUICK: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from prometheus_client.exposition import generate_latest
@@ -13,13 +14,17 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from acceptd.config import MetricsTable, Paths
 from acceptd.errors import LedgerStorageError
-from acceptd.fleet.nodes import Node, Told
+from acceptd.fleet.nodes import Node, Status, Told
+from acceptd.fleet.settings import ROLES
 from acceptd.fleet.standing import Depth, Facts
+from acceptd.fleet.task import KINDS
+from acceptd.metrics import catalogue
 from acceptd.metrics.figures import Figures
 from acceptd.metrics.node import NodeLook, NodeShown
 
 pytestmark = pytest.mark.unit
 
+ROOT = Path(__file__).resolve().parents[2]
 HOSTILE = 'x"} 1\nacceptd_up 0\x1b[2J\u202e'
 
 
@@ -55,14 +60,14 @@ def shown(tmp_path: Path, **more: Any) -> NodeShown:
 def test_tasks_refusals_bundles_and_calls_of_the_store_are_counted() -> None:
     figures = Figures(MetricsTable(file="/x.prom"))
     figures.task("examine", "done")
-    figures.refused("signature")
+    figures.refused("bad-signature")
     figures.cached(hit=True)
     figures.cached(hit=False)
     figures.object_call("read", 0.2)
     figures.object_call("create", 0.1, failed=True)
     found = read(figures)
     assert found["acceptd_tasks_total", ("done", "examine")] == 1
-    assert found["acceptd_evidence_refused_total", ("signature",)] == 1
+    assert found["acceptd_evidence_refused_total", ("bad-signature",)] == 1
     assert found["acceptd_bundle_cache_total", ("here",)] == found["acceptd_bundle_cache_total", ("fetched",)] == 1
     assert found["acceptd_object_seconds_sum", ("read",)] == pytest.approx(0.2)
     assert found["acceptd_object_failures_total", ("create",)] == 1
@@ -120,3 +125,22 @@ def test_the_promoter_says_how_all_stand_and_nothing_where_the_record_is_away(tm
     later = read(figures)
     assert not [name for name, _ in later if name.startswith("acceptd_fleet")]
     assert later["acceptd_up", ()] == 1
+
+
+def test_every_cause_of_a_refusal_has_a_label_of_its_own_and_no_other_has() -> None:
+    text = "\n".join(path.read_text("utf-8") for path in (ROOT / "acceptd" / "fleet").rglob("*.py"))
+    told = set(re.findall(r'(?:refused|FleetTrustError)\(\s*(?:"cell/[a-z-]+", )?"([a-z-]+)"', text))
+    for name in ("seal.py", "statement.py"):
+        wanted = (ROOT / "acceptd" / "fleet" / name).read_text("utf-8").partition("wanted")[2].partition("]\n")[0]
+        told |= set(re.findall(r'\(\s*"([a-z-]+)", "', wanted))
+    assert len(told) > 15
+    assert told == set(catalogue.REFUSALS)
+
+
+def test_tasks_and_their_ends_are_those_of_the_queue() -> None:
+    assert set(catalogue.TASKS) == set(KINDS)
+    taskworker = (ROOT / "acceptd" / "fleet" / "taskworker.py").read_text("utf-8")
+    (ends,) = re.findall(r"_END = Literal\[(.*?)\]", taskworker)
+    assert set(re.findall(r'"([a-z]+)"', ends)) == set(catalogue.OUTCOMES)
+    assert set(catalogue.ROLES) == set(ROLES)
+    assert set(catalogue.STATUSES) == set(get_args(Status))
