@@ -6,6 +6,7 @@ import contextlib
 import gc
 import logging
 import os
+from collections.abc import Mapping
 from typing import Annotated
 
 import structlog
@@ -48,10 +49,10 @@ class _StandardError:
         """Nothing is kept back."""
 
 
-def configure_logging(level: str, *, as_json: bool) -> None:
-    """Set structlog up: one JSON object a line, no tensors, no raw names of submitters."""
+def configure_logging(level: str, *, as_json: bool, always: Mapping[str, str] | None = None) -> None:
+    """Set structlog up: one JSON object a line, no tensors, no raw names of submitters; ``always`` is on each."""
     structlog.configure(
-        processors=processors(as_json=as_json),
+        processors=processors(as_json=as_json, always=always),
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
         logger_factory=structlog.WriteLoggerFactory(_StandardError()),  # type: ignore[arg-type]
         cache_logger_on_first_use=True,

@@ -15,7 +15,7 @@ import typer
 from acceptd.cli.common import JsonOption, StateOption, chosen_state, console
 from acceptd.cli.times import span as seconds_of
 from acceptd.config import load_settings, require_state
-from acceptd.errors import StateError, UsageError
+from acceptd.errors import LedgerStorageError, StateError, UsageError
 from acceptd.fleet.nodes import CHANNEL, Node, Nodes
 from acceptd.record.log import Ledger
 from acceptd.report.escape import line, printable_data
@@ -71,7 +71,12 @@ def status(
             return
         with _ear(place) as ear:
             while True:
-                facts = look(ledger)
+                try:
+                    facts = look(ledger)
+                except LedgerStorageError as error:
+                    out.print(line(f"the record is away: {error}"), markup=False)
+                    ear.wait(WATCH_SECONDS)
+                    continue
                 if sys.stdout.isatty():
                     out.clear()
                 print_standing(out, facts)

@@ -7,8 +7,9 @@ line break would begin a line that looks like the daemon's own.
 from __future__ import annotations
 
 import math
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any, Final
 
 import structlog
@@ -24,8 +25,12 @@ _TRACEBACKS: Final = structlog.processors.ExceptionRenderer(
 """Without the values of variables, which structlog would add: keys, expected outputs and leases are among them."""
 
 
-def processors(*, as_json: bool) -> list[Processor]:
-    """Return the chain for structlog: context, level, time, traceback, escapes, renderer."""
+def processors(*, as_json: bool, always: Mapping[str, str] | None = None) -> list[Processor]:
+    """Return the chain for structlog: context, level, time, traceback, escapes, renderer.
+
+    ``always`` is what each line says of where it comes from: a node of a fleet its name and role. Not a context
+    variable: those belong to a thread, and a node's lines come from many.
+    """
     last: Processor = (
         structlog.processors.JSONRenderer(ensure_ascii=True)
         if as_json
@@ -33,12 +38,23 @@ def processors(*, as_json: bool) -> list[Processor]:
     )
     return [
         structlog.contextvars.merge_contextvars,
+        partial(_with, dict(always or {})),
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         _TRACEBACKS if as_json else structlog.processors.format_exc_info,
         escape_event,
         last,
     ]
+
+
+def _with(
+    always: Mapping[str, str], _logger: object, _method: str, event: MutableMapping[str, Any]
+) -> MutableMapping[str, Any]:
+    for key, value in always.items():
+        if event.get(key, value) != value:  # it speaks of another node
+            event[f"about_{key}"] = event[key]
+        event[key] = value
+    return event
 
 
 def bound(submission: str, team: str, model: str | None) -> AbstractContextManager[object]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,9 @@ HOSTILE = 'x\n{"event": "ready"}\r\x1b]0;owned\x07\u202e\u2028\x85\x00\udc80'
 LEVELS = {"debug", "info", "warning", "error", "exception", "critical"}
 
 
-def rendered(*, as_json: bool, event: str = "judged", **values: Any) -> str:
+def rendered(*, as_json: bool, event: str = "judged", always: dict[str, str] | None = None, **values: Any) -> str:
     message: Any = {"event": event, **values}
-    for one in processors(as_json=as_json):
+    for one in processors(as_json=as_json, always=always):
         message = one(None, "info", message)
     assert isinstance(message, str)
     return message
@@ -57,6 +58,21 @@ def test_submission_team_and_model_are_in_each_line_meanwhile_and_no_longer() ->
     with bound("s2", "mosaic", None):
         assert "model" not in json.loads(rendered(as_json=True))
     assert "submission" not in json.loads(rendered(as_json=True))
+
+
+def test_a_node_of_a_fleet_says_which_it_is_in_each_line_of_each_thread() -> None:
+    always = {"node": f"w1{HOSTILE}", "role": "worker"}
+    lines: list[str] = []
+    for values in ({}, {"node": "w2"}, {"node": always["node"]}):
+        told: dict[str, Any] = {"as_json": True, "always": always, **values}
+        thread = threading.Thread(target=lambda told=told: lines.append(rendered(**told)))
+        thread.start()
+        thread.join()
+    found = [json.loads(line) for line in lines]
+    assert all("\n" not in line and "\x1b" not in line for line in lines)
+    assert {one["role"] for one in found} == {"worker"}
+    assert {one["node"][:2] for one in found} == {"w1"}
+    assert [one.get("about_node") for one in found] == [None, "w2", None]
 
 
 def test_a_traceback_is_one_line_too() -> None:
