@@ -74,7 +74,9 @@ class Embedded:
             count=helm.count,
             on_stage=self._progress.stage,
         )
-        retention = Retention(self._paths.state, ledger, helm.rules, self._settings.retention)
+        retention = Retention(
+            self._paths.state, ledger, helm.rules, self._settings.retention, self._settings.objects
+        )
         stack.callback(retention.stop)
         self._rooms = Rooms(ledger, queue, keys, lifecycle, workers, inbox, journal, notary, retention, following)
         self._house = Housekeeping(

@@ -12,7 +12,7 @@ import pytest
 
 from acceptd.errors import ObjectDamagedError, ObjectMissingError, ObjectStoreError
 from acceptd.intake.seal import seal_directory
-from acceptd.objectstore.inventory import blob_key, inventory_key
+from acceptd.objectstore.inventory import blob_key, evidence_key, inventory_key
 from acceptd.objectstore.objects import Objects
 from acceptd.policy.limits import LimitsTable
 from acceptd.record.canonical import canonical
@@ -120,7 +120,7 @@ class Promises:
         assert objects.remote.read(blob_key(model.sha256), 100)[0] == b"\x08\x0a evil!"
         assert not objects.has("sealed", sealed.digest)
         assert objects.put_blob(b"evidence") == objects.put_blob(b"evidence")
-        over(blob_key(hashlib.sha256(b"evidence").hexdigest()), b"evidence and more")
+        over(evidence_key(hashlib.sha256(b"evidence").hexdigest()), b"evidence and more")
         with pytest.raises(ObjectDamagedError):
             objects.put_blob(b"evidence")
 
@@ -135,8 +135,10 @@ class Promises:
         with pytest.raises(ObjectDamagedError) as caught:
             objects.fetch_bundle("sealed", sealed.digest, tmp_path / "out")
         assert "\n" not in str(caught.value)
+        evidence = objects.put_blob(b"evidence")
+        over(evidence_key(evidence), b"Evidence" + changed)
         with pytest.raises(ObjectDamagedError):
-            objects.get_blob(model.sha256, model.size)
+            objects.get_blob(evidence, 100)
         assert sorted(one.name for one in tmp_path.iterdir()) == ["sealed", "sealed-source"]
 
     def test_a_flipped_byte_in_the_last_part_is_seen(

@@ -17,7 +17,7 @@ from acceptd.record.log import Ledger
 from acceptd.report.escape import line
 from acceptd.retention.collect import Collected, collect, plan
 from acceptd.retention.rules import Decided
-from acceptd.retention.service import look_at
+from acceptd.retention.service import look_at, shelves_of
 from acceptd.retention.usage import gib
 from acceptd.rules import load_rules
 
@@ -40,11 +40,15 @@ def gc(
     rules = load_rules(policies_directory(settings), settings.policy)
     if dry_run:
         with Ledger.open(paths.state, create=False) as ledger:
-            planned = plan(look_at(paths.state, ledger, rules), settings.retention)
+            look = look_at(paths.state, ledger, rules)
+            planned = plan(look, settings.retention)
+            if (shelves := shelves_of(look, settings.objects)) is not None:
+                planned += [*shelves.bundles(settings.retention), *shelves.contents()]
         done = Collected([one for one in planned if one.goes], [one for one in planned if not one.goes])
     else:
         with sealing(paths.state) as ledger, progress_console().status("removing what has had its time"):
-            done = collect(look_at(paths.state, ledger, rules), settings.retention)
+            look = look_at(paths.state, ledger, rules)
+            done = collect(look, settings.retention, shelves=shelves_of(look, settings.objects))
     if json_:
         body: dict[str, Any] = {"dry_run": dry_run, "bytes": done.size, "problems": done.problems}
         body |= {"gone": [_row(one) for one in done.gone], "stay": [_row(one) for one in done.kept]}
@@ -73,7 +77,7 @@ def _rows(out: Console, rows: Sequence[Decided]) -> None:
     """Print a bundle in two lines, and files with one reason together in two."""
     alike: dict[tuple[str, str], list[Decided]] = {}
     for one in rows:
-        bundle = one.thing.name if one.thing.what not in {"outputs", "backup"} else ""
+        bundle = one.thing.name if one.thing.what not in {"outputs", "backup", "object"} else ""
         alike.setdefault((one.thing.what, bundle or one.reason), []).append(one)
     for (what, _), group in list(alike.items())[:SHOWN]:
         thing = group[0].thing

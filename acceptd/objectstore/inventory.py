@@ -16,6 +16,7 @@ Area = Literal["sealed", "approved"]
 AREAS: Final[tuple[Area, ...]] = ("sealed", "approved")
 MAX_BYTES: Final = 64 << 20
 BLOBS: Final = "blobs/sha256"
+EVIDENCE: Final = "evidence/sha256"
 _ANY: Final = LimitsTable(
     files=1 << 20, bundle_bytes=1 << 50, file_bytes=1 << 50, path_bytes=1 << 16, path_depth=64
 )
@@ -32,6 +33,11 @@ def valid_digest(digest: str) -> str:
 def blob_key(sha256: str) -> str:
     """Return the key of a file's content."""
     return f"{BLOBS}/{valid_digest(sha256)[:2]}/{sha256}"
+
+
+def evidence_key(sha256: str) -> str:
+    """Return the key of a piece of evidence."""
+    return f"{EVIDENCE}/{valid_digest(sha256)[:2]}/{sha256}"
 
 
 def inventory_key(area: Area, digest: str) -> str:

@@ -1,8 +1,9 @@
 """Bundles and evidence in an object store, by their digests.
 
-``blobs/sha256/<aa>/<sha256>`` holds contents, each once; ``sealed/<bundle digest>.json`` and
-``approved/<bundle digest>.json`` the inventory whose SHA-256 is the bundle digest. A bundle is there when its
-inventory is, which is written last. Whatever is found instead of written is read and hashed before it counts.
+``blobs/sha256/<aa>/<sha256>`` holds contents of bundles, each once, ``evidence/sha256/<aa>/<sha256>`` what nodes
+measured; ``sealed/<bundle digest>.json`` and ``approved/<bundle digest>.json`` the inventory whose SHA-256 is the
+bundle digest. A bundle is there when its inventory is, which is written last. Whatever is found instead of
+written is read and hashed before it counts.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from acceptd.intake.files import open_beneath, open_directory, remove_tree
 from acceptd.intake.native import Sniffer
 from acceptd.intake.target import SealTarget
 from acceptd.objectstore import inventory
-from acceptd.objectstore.inventory import Area, blob_key, inventory_key
+from acceptd.objectstore.inventory import Area, blob_key, evidence_key, inventory_key
 from acceptd.objectstore.local import Directory
 from acceptd.objectstore.remote import PART, Remote
 from acceptd.objectstore.settings import ObjectsTable, parsed
@@ -176,17 +177,17 @@ class Objects:
         """Remove a bundle's inventory; contents that nothing names any more go with a later collection."""
         self.remote.remove(inventory_key(area, digest))
 
-    # -- blobs ----------------------------------------------------------------------------------------
+    # -- evidence -------------------------------------------------------------------------------------
 
     def put_blob(self, data: bytes) -> str:
-        """Write bytes and return their SHA-256 in hex; what is there already is verified first."""
+        """Write a piece of evidence and return its SHA-256 in hex; what is there already is verified first."""
         sha256 = hashlib.sha256(data).hexdigest()
-        self._once(blob_key(sha256), data)
+        self._once(evidence_key(sha256), data)
         return sha256
 
     def get_blob(self, sha256: str, most: int) -> bytes:
-        """Return bytes by their SHA-256; raise ObjectDamagedError for others or more than ``most``."""
-        data, _ = self.remote.read(blob_key(sha256), most)
+        """Return evidence by its SHA-256; raise ObjectDamagedError for other bytes or more than ``most``."""
+        data, _ = self.remote.read(evidence_key(sha256), most)
         if not hmac.compare_digest(hashlib.sha256(data).hexdigest(), sha256):
             raise ObjectDamagedError(f"{self.remote.where}: the object {sha256} has other bytes")
         return data

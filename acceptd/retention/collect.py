@@ -16,13 +16,14 @@ from pathlib import Path
 from typing import Final
 
 from acceptd.config import RetentionTable
-from acceptd.errors import StateError
+from acceptd.errors import ObjectStoreError, StateError
 from acceptd.intake.files import opened, remove_tree, temporary_name
 from acceptd.record.failpoint import failpoint
 from acceptd.record.log import Ledger
 from acceptd.record.removals import KIND
 from acceptd.release.layout import make_directories, model_lock, revocation_lock, store_lock
 from acceptd.retention.look import FOLDERS, Look, since
+from acceptd.retention.objects import Shelves
 from acceptd.retention.rules import Decided, decide
 
 GONE: Final = ".tmp-gone-"
@@ -50,8 +51,15 @@ def plan(look: Look, table: RetentionTable) -> list[Decided]:
     return [decide(thing, table, look.now) for thing in look.everything()]
 
 
-def collect(look: Look, table: RetentionTable, stopped: Callable[[], bool] = lambda: False) -> Collected:
+def collect(
+    look: Look,
+    table: RetentionTable,
+    stopped: Callable[[], bool] = lambda: False,
+    shelves: Shelves | None = None,
+) -> Collected:
     """Remove everything that is due, and return what was done. ``stopped`` is asked between two things.
+
+    ``shelves`` are the objects of a fleet, if there are any.
 
     Raises StateError where another run is at work, and LedgerError where an entry cannot be written: then its
     bytes stay.
@@ -75,6 +83,12 @@ def collect(look: Look, table: RetentionTable, stopped: Callable[[], bool] = lam
                 if stopped():
                     return done
                 _files(look, mine[first : first + _BATCH], done)
+        if shelves is not None:
+            try:
+                for one in shelves.collect(table, lambda due: _enter(look.ledger, due), stopped):
+                    (done.gone if one.goes else done.kept).append(one)
+            except ObjectStoreError as error:
+                done.problems.append(str(error))
     return done
 
 

@@ -75,7 +75,7 @@ class Look:
         if not os.path.lexists(self.state / folder / name):
             return None
         if folder == "store/sha256":
-            return self._stored(name) if _SHA256.fullmatch(name) else None
+            return self.stored(name) if _SHA256.fullmatch(name) else None
         return self._submission(folder, name) if folder in {"quarantine", "sealed"} else self._file(folder, name)
 
     def _submission(self, folder: str, name: str) -> Thing | None:
@@ -89,11 +89,19 @@ class Look:
         thing = replace(thing, digest=row.bundle_digest or "", team=row.team, model=row.model or "")
         try:
             entry = next(self.ledger.entries(kind="verdict", submission=row.id), None)
-            return self._judged(thing, row, entry)
+            return self.judged(thing, row, entry)
         except LedgerError as error:
             return replace(thing, keeps=f"its record cannot be read: {error}")
 
-    def _judged(self, thing: Thing, row: Submission, entry: Entry | None) -> Thing:
+    def of_bundle(self, digest: str) -> list[Submission]:
+        """Return every submission of one bundle."""
+        queue = tables.submissions.c
+        with self.ledger.reading() as connection:
+            names = list(connection.execute(select(queue.id).where(queue.bundle_digest == digest)).scalars())
+        return [row for name in names if (row := self._queue.get(name)) is not None]
+
+    def judged(self, thing: Thing, row: Submission, entry: Entry | None) -> Thing:
+        """Return a submission's bundle with since when it waits, by its verdict and what people decided."""
         word = entry.body.get("verdict") if entry is not None else ""
         if entry is None or word not in {"held", "accepted"}:
             what: What = "quarantined" if row.state == "quarantined" else "rejected"
@@ -116,8 +124,8 @@ class Look:
         open_ = [one.decision.expires_at for one in given if one.decision.decision != "reject"]
         return None, f"a decision about it is open until {max(open_)[:10]}" if open_ else ""
 
-    def _stored(self, digest: str) -> Thing:
-        """Return a bundle of the store."""
+    def stored(self, digest: str) -> Thing:
+        """Return a bundle of the store, whether its bytes lie there or not."""
         size = tree_bytes(self.state / "store" / "sha256" / digest)
         thing = Thing("store", "store/sha256", digest, size, "", digest=digest)
         rows = self._rows(digest)

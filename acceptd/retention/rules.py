@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 from acceptd.config import RetentionTable
 
-What = Literal["rejected", "quarantined", "held", "outputs", "store", "backup"]
+What = Literal["rejected", "quarantined", "held", "outputs", "store", "backup", "object"]
 KEYS: Final[dict[What, str]] = {
     "rejected": "rejected_days",
     "quarantined": "quarantined_days",
@@ -17,7 +17,7 @@ KEYS: Final[dict[What, str]] = {
     "store": "superseded_days",
     "backup": "backups_days",
 }
-"""Which key of ``[retention]`` holds for which kind of thing."""
+"""Which key of ``[retention]`` holds for which kind of thing; contents in an object store have another."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,20 +6,25 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 import structlog
 
 from acceptd.config import RetentionTable
 from acceptd.errors import AcceptdError, ConfigError
+from acceptd.objectstore.objects import FOLDER, open_objects
+from acceptd.objectstore.settings import ObjectsTable
 from acceptd.policy.load import load_reviewers
 from acceptd.record.entry import utc_now
 from acceptd.record.log import Ledger
 from acceptd.retention.collect import Collected, collect
 from acceptd.retention.look import Look
+from acceptd.retention.objects import Shelves
 from acceptd.retention.usage import gib
 from acceptd.review.desk import Desk
 from acceptd.rules import Rules
 
+_DAY: Final = 86_400.0
 log = structlog.get_logger("acceptd.retention")
 
 
@@ -32,12 +37,30 @@ def look_at(state: Path, ledger: Ledger, rules: Rules, now: str = "") -> Look:
     return Look(state, ledger, desk, now or utc_now())
 
 
-class Retention:
-    """Collects when ``interval_seconds`` have passed since it last began; the first time at once."""
+def shelves_of(look: Look, table: ObjectsTable) -> Shelves | None:
+    """Return a look at the object store that the settings name or the state holds; None where there is none."""
+    if not table.url and not (look.state / FOLDER).is_dir():
+        return None
+    return Shelves(look, open_objects(table, look.state), table.unused_days)
 
-    def __init__(self, state: Path, ledger: Ledger, rules: Callable[[], Rules], table: RetentionTable) -> None:
+
+class Retention:
+    """Collects when ``interval_seconds`` have passed since it last began; the first time at once.
+
+    The object store, if there is one, is looked at once a day: every inventory there is read for that.
+    """
+
+    def __init__(
+        self,
+        state: Path,
+        ledger: Ledger,
+        rules: Callable[[], Rules],
+        table: RetentionTable,
+        objects: ObjectsTable | None = None,
+    ) -> None:
         self._state, self._ledger, self._rules, self._table = state, ledger, rules, table
-        self._due = 0.0
+        self._objects = objects
+        self._due = self._objects_due = 0.0
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -57,7 +80,11 @@ class Retention:
 
     def _run(self) -> None:
         try:
-            done = collect(look_at(self._state, self._ledger, self._rules()), self._table, self._stop.is_set)
+            look, shelves = look_at(self._state, self._ledger, self._rules()), None
+            if self._objects is not None and time.monotonic() >= self._objects_due:
+                self._objects_due = time.monotonic() + _DAY
+                shelves = shelves_of(look, self._objects)
+            done = collect(look, self._table, self._stop.is_set, shelves)
         except (AcceptdError, OSError) as error:
             log.error("retention", error=str(error))  # noqa: TRY400 - it says all
         except Exception:
@@ -68,7 +95,11 @@ class Retention:
 
 def _tell(done: Collected) -> None:
     for one in done.gone:
-        if one.thing.what not in {"outputs", "backup"}:  # of files there may be very many: their entries name them
+        if one.thing.what not in {
+            "outputs",
+            "backup",
+            "object",
+        }:  # of files there may be very many: their entries name them
             log.info("removed", place=one.thing.place, bytes=one.thing.size, reason=one.reason)
     for problem in done.problems[:16]:
         log.warning("not removed", place=problem)

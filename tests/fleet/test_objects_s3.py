@@ -19,7 +19,7 @@ from acceptd.errors import (
     ObjectStoreError,
     ObjectsUnreachableError,
 )
-from acceptd.objectstore.inventory import blob_key
+from acceptd.objectstore.inventory import blob_key, evidence_key
 from acceptd.objectstore.objects import Objects, open_objects
 from acceptd.objectstore.settings import ObjectsTable
 from tests.fleet.s3 import S3, Asked, Proxy, Reply
@@ -78,7 +78,7 @@ class TestBucket(Promises):
         assert b"somebody/elses" in left
 
     def test_a_refreshed_object_is_younger_and_the_same(self, objects: Objects, s3: S3) -> None:
-        key = blob_key(objects.put_blob(b"old"))
+        key = evidence_key(objects.put_blob(b"old"))
         before = objects.remote.look(key)
         assert before is not None
         time.sleep(1.1)  # the server's clock has whole seconds
@@ -171,11 +171,11 @@ def test_without_conditions_what_is_there_is_still_not_written_over(s3_proxy: Pr
     with opened(s3_proxy.endpoint, bucket, unconditional=True) as objects:
         assert "not asked for" in objects.check()
         sha256 = objects.put_blob(b"x")
-        s3_proxy.server.put(bucket, f"fleet/a/{blob_key(sha256)}", b"y")
+        s3_proxy.server.put(bucket, f"fleet/a/{evidence_key(sha256)}", b"y")
         with pytest.raises(ObjectDamagedError):
             objects.put_blob(b"x")
     assert not [one for one in s3_proxy.seen if "if-none-match" in one.headers]
-    assert s3_proxy.server.get(bucket, f"fleet/a/{blob_key(sha256)}") == b"y"
+    assert s3_proxy.server.get(bucket, f"fleet/a/{evidence_key(sha256)}") == b"y"
 
 
 def test_an_answer_that_was_lost_after_the_write_is_no_second_write(s3_proxy: Proxy) -> None:
@@ -184,7 +184,7 @@ def test_an_answer_that_was_lost_after_the_write_is_no_second_write(s3_proxy: Pr
     lost: list[str] = []
 
     def losing(asked: Asked, reply: Reply) -> None:
-        if asked.method == "PUT" and "/blobs/" in asked.path and not lost:
+        if asked.method == "PUT" and "/evidence/" in asked.path and not lost:
             lost.append(asked.path)
             reply.status, reply.body, reply.length = 500, b"", 0
 
@@ -193,7 +193,7 @@ def test_an_answer_that_was_lost_after_the_write_is_no_second_write(s3_proxy: Pr
         sha256 = objects.put_blob(b"once")
         assert objects.get_blob(sha256, 4) == b"once"
     assert len(lost) == 1
-    assert len([one for one in s3_proxy.seen if one.method == "PUT" and "/blobs/" in one.path]) == 2
+    assert len([one for one in s3_proxy.seen if one.method == "PUT" and "/evidence/" in one.path]) == 2
 
 
 # -- servers that lie, fail or dawdle ----------------------------------------------------------------
