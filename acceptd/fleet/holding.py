@@ -54,6 +54,16 @@ async def defer(connection: Any, task: FleetTask, priority: int, seconds: float 
     return True
 
 
+async def held(connection: Any, worker: int) -> set[int] | None:
+    """Return the rows that a worker holds, or None where it is not registered any more."""
+    known = await (
+        await connection.execute("SELECT 1 FROM procrastinate_workers WHERE id = %s", (worker,))
+    ).fetchone()
+    if known is None:
+        return None
+    return {row[0] for row in await (await connection.execute(_HELD, (worker,))).fetchall()}
+
+
 def after_death(task: FleetTask) -> FleetTask:
     """Return what follows when a worker died with ``task``: the next try, or that it is given up."""
     died = task.again(deaths=task.deaths + 1)

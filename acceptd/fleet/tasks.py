@@ -53,11 +53,12 @@ _LOOK: Final = """
 
 
 def quiet() -> None:
-    """Let Procrastinate's own log lines go nowhere: what matters of them is told in our words."""
-    logger = logging.getLogger("procrastinate")
-    if not logger.handlers:
-        logger.addHandler(logging.NullHandler())
-        logger.propagate = False
+    """Let the libraries' own log lines go nowhere: what matters of them is told in our words."""
+    for name in ("procrastinate", "psycopg.pool"):
+        logger = logging.getLogger(name)
+        if not logger.handlers:
+            logger.addHandler(logging.NullHandler())
+            logger.propagate = False
 
 
 class Tasks:

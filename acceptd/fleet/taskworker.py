@@ -321,10 +321,11 @@ class TaskWorker:
                 continue
             try:
                 async with connector.together() as connection:
-                    rows = await connection.execute(holding._HELD, (worker.worker_id,))
-                    held = {row[0] for row in await rows.fetchall()}
-                    strange = await self._compare(connection, worker.worker_id, held, strange)
+                    held = await holding.held(connection, worker.worker_id)
+                    strange = await self._compare(connection, worker.worker_id, held or set(), strange)
                 self.connected.set()
+                if held is None:  # somebody took it for dead: it registers anew once what runs has ended
+                    worker.stop()
             except Exception as error:  # noqa: BLE001 - it looks again
                 self.connected.clear()
                 if not away(error):

@@ -97,6 +97,30 @@ def test_a_worker_that_slept_while_its_task_was_given_away_is_told_and_ends_noth
     assert processes[0].line() == ["began", "s2", "0"]
 
 
+def test_a_worker_that_was_taken_for_dead_while_idle_registers_anew(url: str, tasks: Tasks) -> None:
+    import psycopg
+
+    seen = Seen()
+    with (
+        psycopg.connect(url, autocommit=True) as connection,
+        working(url, ["cpu"], {"examine": seen}, poll_seconds=3600.0),
+    ):
+        tasks.examine("s1", 1, "cpu", "cpu", "mosaic/a")
+        seen.next()
+        connection.execute("LISTEN told")
+        connection.execute(
+            "CREATE FUNCTION tell() RETURNS trigger LANGUAGE plpgsql AS "
+            "$$ BEGIN PERFORM pg_notify('told', ''); RETURN NULL; END $$"
+        )
+        connection.execute(
+            "CREATE TRIGGER tell AFTER INSERT ON procrastinate_workers FOR EACH ROW EXECUTE FUNCTION tell()"
+        )
+        connection.execute("DELETE FROM procrastinate_workers")
+        assert list(connection.notifies(timeout=PATIENCE, stop_after=1))
+        tasks.examine("s2", 1, "cpu", "cpu", "mosaic/a")
+        assert seen.next().deaths == 0
+
+
 def test_a_worker_that_slept_and_was_not_missed_goes_on(url: str, tasks: Tasks, processes: list[Process]) -> None:
     processes.append(Process(url, "cpu"))
     tasks.examine("s1", 1, "cpu", "cpu", "mosaic/a")
