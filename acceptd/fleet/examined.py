@@ -19,8 +19,9 @@ from acceptd.policy.manifest import Manifest
 from acceptd.record.canonical import parse, plain_bytes
 from acceptd.values import Evidence
 
-MAX_BYTES: Final = 256 << 20
-"""The most that such a document may have: evidence of many models with all their cases stays far below."""
+MAX_BYTES: Final = 32 << 20
+"""The most that such a document may have: evidence of many models with all their cases stays far below, and what
+reads it needs some eighteen times as much memory."""
 
 
 class Examined(Evidence):
@@ -45,8 +46,8 @@ class Examined(Evidence):
     def from_bytes(cls, data: bytes, most: int = MAX_BYTES) -> Self:
         """Return what :meth:`to_bytes` wrote, and nothing else: other bytes would not be written again alike.
 
-        Raises MalformedError: more than ``most`` bytes, no canonical JSON (two keys alike, NaN, too deep), or
-        not this document.
+        What an older version did not know of is left out there, and has its default. Raises MalformedError: more
+        than ``most`` bytes, no canonical JSON (two keys alike, NaN, too deep), or not this document.
         """
         if len(data) > most:
             raise MalformedError(f"evidence of {len(data)} bytes, at most {most} are read")
@@ -57,7 +58,7 @@ class Examined(Evidence):
             raise MalformedError(f"the evidence is {error}") from error
         except ValidationError as error:
             raise MalformedError(f"the evidence has another form: {_words(error)}") from error
-        if found.to_bytes() != data:
+        if plain_bytes(found.model_dump(mode="json", by_alias=True, exclude_unset=True)) != data:
             raise MalformedError("the evidence has another form: values that are written otherwise")
         return found
 

@@ -67,9 +67,12 @@ def sign_evidence(
 ) -> tuple[str, bytes]:
     """Return the envelope, and the bytes of the evidence that it binds: those go to the object store first.
 
-    ``started`` and ``ended`` are UTC, RFC 3339. Raises SigningError as the signer does.
+    ``started`` and ``ended`` are UTC, RFC 3339. Raises SigningError as the signer does, and FleetTrustError
+    (``size``) for evidence that nobody would read.
     """
     data = examined.to_bytes()
+    if len(data) > MAX_BYTES:
+        raise refused("size", f"evidence of {len(data)} bytes, at most {MAX_BYTES} are read")
     one = examined.submission
     assert one.sealed is not None  # what is not sealed is nobody's to examine
     sha256 = hashlib.sha256(data).hexdigest()

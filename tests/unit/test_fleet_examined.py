@@ -68,7 +68,7 @@ def _changed(change: Any) -> bytes:
         pytest.param(an_examined().to_bytes() + b"{}", id="more behind it"),
         pytest.param(_changed(lambda value: value.update(more=1)), id="an unknown key"),
         pytest.param(_changed(lambda value: value["submission"].update(verdict="accepted")), id="unknown below"),
-        pytest.param(_changed(lambda value: value.pop("manifest")), id="a key left out"),
+        pytest.param(_changed(lambda value: value.pop("profiles")), id="a key left out"),
         pytest.param(_changed(lambda value: value.update(contract_digest="x")), id="no digest"),
         pytest.param(_changed(lambda value: value["timings_ms"].update(run="1")), id="a number as text"),
         pytest.param(_changed(lambda value: value["timings_ms"].update(run=True)), id="a number as a boolean"),
@@ -79,6 +79,13 @@ def test_no_other_bytes_are_taken(data: bytes) -> None:
     with pytest.raises(MalformedError) as refused:
         Examined.from_bytes(data)
     assert "\n" not in str(refused.value)
+
+
+def test_what_an_older_version_did_not_know_of_has_its_default() -> None:
+    """In a fleet the promoter is upgraded before the workers."""
+    older = _changed(lambda value: [value["submission"].pop("kept"), value.pop("timings_ms")])
+    assert Examined.from_bytes(older) == an_examined()
+    assert Examined.from_bytes(older).to_bytes() == an_examined().to_bytes()
 
 
 def test_more_bytes_than_allowed_are_not_parsed() -> None:
