@@ -138,7 +138,7 @@ class Beat:
             self._obey(heard.draining)
 
     def _obey(self, draining: bool) -> None:
-        log.warning("draining: no more work is taken" if draining else "work is taken again")
+        log.warning("asked to drain", drain=draining)
         try:
             self._on_drain(draining)
         except Exception:

@@ -35,6 +35,7 @@ SILENT = {
     "acceptd.cli.contract_sign": "prints ids, digests and what reviewers wrote, through `line`",
     "acceptd.cli.fleet": "prints names of nodes that the operator gave, through `line`",
     "acceptd.cli.fleet_words": "prints what nodes say of themselves, each through `line`",
+    "acceptd.cli.ledger_move": "prints places of the operator and counts, through `line`",
     "acceptd.cli.ledger_roles": "prints names of roles and tables, through `line`",
     "acceptd.cli.gc": "prints ids, sizes and reasons of what goes, each through `line`",
     "acceptd.cli.key": "prints roles, key ids and public keys",
