@@ -20,7 +20,7 @@ from acceptd.cli.sealing import seal
 from acceptd.cli.tables import print_table
 from acceptd.config import Paths, load_settings, policies_directory, require_state
 from acceptd.daemon_lock import acquire
-from acceptd.errors import UsageError
+from acceptd.errors import ConfigError, UsageError
 from acceptd.fleet.settings import FleetTable
 from acceptd.record import key_status
 from acceptd.record.keys import NODE, ROLES
@@ -37,10 +37,9 @@ RoleArgument = Annotated[str, typer.Argument(help="ledger, release or revocation
 
 @app.command("list")
 def list_(state: StateOption = None, json_: JsonOption = False) -> None:
-    """Print every key that signs or once signed, and for which entries its word counts."""
+    """Print every key that signs or once signed, and for which entries its word counts; and this node's own."""
     paths = require_state(chosen_state(state))
-    with Ledger.open(paths.state, create=False) as ledger:
-        rows = key_status.rows(paths.state, ledger)
+    rows = key_status.every_row(paths.state)
     if json_:
         typer.echo(json.dumps([row.as_json() for row in rows], sort_keys=True))
         return
@@ -56,14 +55,15 @@ def show(
 ) -> None:
     """Print one key: id, public half as PEM and base64, and its place."""
     paths = require_state(chosen_state(state))
-    with Ledger.open(paths.state, create=False) as ledger:
-        rows = key_status.rows(paths.state, ledger)
+    rows = key_status.every_row(paths.state)
     found = [row for row in rows if row.role == wanted and not row.until] or [
         row for row in rows if len(wanted) >= 8 and row.key_id.startswith(wanted)
     ]
     if len(found) != 1:
         raise UsageError(f"{len(found)} keys are {wanted!r:.80}", remedy="see `acceptd key list`")
     (row,) = found
+    if not row.public:
+        raise ConfigError(row.problem)
     pem = Ed25519PublicKey.from_public_bytes(row.public).public_bytes(
         serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
     )

@@ -112,7 +112,8 @@ PARTS: Final = {
         "check": "Validate profile files with everything that they name: owners, digests, interpreter, version.",
     },
     "key": {
-        "list": "Print every key that signs or once signed, and for which entries its word counts.",
+        "list": "Print every key that signs or once signed, and for which entries its word counts; and this"
+        " node's own.",
         "show": "Print one key: id, public half as PEM and base64, and its place.",
         "node": "Print the key of this node of a fleet, as the policy names it; with --make make it first.",
         "rotate": "Let a new key follow the old one, by an entry that the old one signs. The daemon must be "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,10 @@ from typing import Any
 from acceptd.errors import AcceptdError
 from acceptd.record.entry import moment_of
 from acceptd.record.key_command import PROBE
-from acceptd.record.keys import DIRECTORY, ROLES, load_keyring
+from acceptd.record.keys import DIRECTORY, KEYRING, NODE, ROLES, PublicKey, load_keyring
 from acceptd.record.keystore import any_signer, command_of, has_file, in_force, own_history, pending
 from acceptd.record.log import Ledger
+from acceptd.record.node_key import has_node_key, node_signer
 from acceptd.record.succession import History, Tenure
 
 _DAY = 86_400.0
@@ -30,15 +32,17 @@ class KeyRow:
     """``in use``, ``given up`` or ``compromised``."""
     place: str
     """Of the private key that is in use: a file, ``behind`` a command, or ``not here``."""
-    since: int
-    """The first entry that it may have signed."""
+    since: int | None
+    """The first entry that it may have signed; None for a node's, which signs none."""
     since_at: str
     until: int | None
     """The first entry for which its word does not count."""
     problem: str = ""
 
     def since_words(self) -> str:
-        """Return the entries for which it counts, for a person."""
+        """Return the entries for which it counts, for a person; for a node's key who says so."""
+        if self.since is None:
+            return "as the policy says"
         until = f" until {self.until}" if self.until is not None else ""
         return f"entry {self.since} ({self.since_at[:10]}){until}"
 
@@ -64,6 +68,33 @@ def rows(state: Path, ledger: Ledger) -> list[KeyRow]:
     """
     history = own_history(state, ledger)
     return [_row(state, ledger, history, one) for one in history.tenures]
+
+
+def node_rows(state: Path) -> list[KeyRow]:
+    """Return this node's own key, where it has one, with why it cannot sign."""
+    if not has_node_key(state):
+        return []
+    place, problem = _place(state, NODE), ""
+    try:
+        signer = node_signer(state)
+        key = signer.public_key()
+        signer.sign(PROBE)
+    except AcceptdError as error:
+        problem = str(error)
+        key = PublicKey(NODE, "", b"")
+    return [KeyRow(NODE, key.key_id, key.raw, "in use", place, None, "", None, problem)]
+
+
+def every_row(state: Path) -> list[KeyRow]:
+    """Return the keys of the instance as far as they are here, and this node's own.
+
+    A worker's state has no keyring: it is asked for nothing but the node's. Raises as :func:`rows`.
+    """
+    mine = node_rows(state)
+    if mine and not os.path.lexists(state / KEYRING):
+        return mine
+    with Ledger.open(state, create=False) as ledger:
+        return [*rows(state, ledger), *mine]
 
 
 def _row(state: Path, ledger: Ledger, history: History, one: Tenure) -> KeyRow:
@@ -99,18 +130,21 @@ def _problem(state: Path, history: History, role: str) -> str:
 
 def examine(state: Path, ledger: Ledger, now: float) -> dict[str, str]:
     """Return one line for each role, for ``acceptd doctor``, and one that says whether the roles are apart."""
+    mine = {f"key {row.role}": row.problem or f"{row.key_id[:16]}, {row.place}" for row in node_rows(state)}
+    if mine and not os.path.lexists(state / KEYRING):
+        return mine
     try:
         load_keyring(state)
         found = [row for row in rows(state, ledger) if row.standing == "in use"]
     except AcceptdError as error:
-        return {"keys": f"refused: {error}"}
+        return {"keys": f"refused: {error}", **mine}
     told = {"keys": "distinct, one for each role"}
     for role in ROLES:
-        mine = [row for row in found if row.role == role]
-        if len(mine) != 1:
-            told["keys"] = f"{len(mine)} {role} keys are in use; one is meant"
-        for row in mine:
+        its = [row for row in found if row.role == role]
+        if len(its) != 1:
+            told["keys"] = f"{len(its)} {role} keys are in use; one is meant"
+        for row in its:
             days = max(0, int((now - moment_of(row.since_at)) / _DAY))
             words = f"{row.key_id[:16]}, {row.place}, {days} days old"
             told[f"key {role}"] = f"{words}: {row.problem}" if row.problem else words
-    return told
+    return told | mine

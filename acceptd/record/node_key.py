@@ -39,6 +39,11 @@ def node_signer(state: Path) -> Signer:
     return _behind(state, read_public(place, NODE)).signer()
 
 
+def has_node_key(state: Path) -> bool:
+    """Whether a key of this node is here, or the public half of one behind a command."""
+    return has_file(state, NODE) or os.path.lexists(state / DIRECTORY / PUBLIC)
+
+
 def make_node_key(state: Path, *, public: PublicKey | None = None, replace: bool = False) -> PublicKey:
     """Make this node's key, or take note of the ``public`` half of one behind the command; return the public half.
 
@@ -46,7 +51,7 @@ def make_node_key(state: Path, *, public: PublicKey | None = None, replace: bool
     StateError where there is one and it is not to be replaced, ConfigError where no command is configured.
     """
     directory = state / DIRECTORY
-    there = has_file(state, NODE) or os.path.lexists(directory / PUBLIC)
+    there = has_node_key(state)
     if there and not replace:
         raise StateError(
             f"{directory}: this node has a key, and it is not overwritten",

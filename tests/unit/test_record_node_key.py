@@ -21,7 +21,9 @@ from acceptd.cli import key as keys_of
 from acceptd.config import Paths
 from acceptd.errors import ConfigError, SigningError, StateError
 from acceptd.policy.fleet import FleetPolicyTable
+from acceptd.record import key_status
 from acceptd.record.keys import NODE, Keyring, PublicKey, Signer, create_keys, load_keyring, private_pem
+from acceptd.record.log import Ledger
 from acceptd.record.node_key import make_node_key, node_signer
 
 pytestmark = pytest.mark.unit
@@ -179,3 +181,38 @@ def test_what_it_prints_is_a_table_that_a_policy_takes(state: Path) -> None:
 def test_what_cannot_be_meant_changes_nothing(state: Path, words: tuple[str, ...]) -> None:
     assert call(state, *words).exit_code != 0
     assert not (state / "keys" / "node.pem").exists()
+
+
+def listed(state: Path) -> list[dict[str, Any]]:
+    done = CliRunner().invoke(keys_of.app, ["list", "--json", "--state", str(state)])
+    assert done.exit_code == 0, done.output
+    return list(json.loads(done.output))
+
+
+def test_a_worker_s_state_lists_and_shows_its_one_key(state: Path) -> None:
+    call(state, "--make")
+    (row,) = listed(state)
+    assert (row["role"], row["place"], row["since"], row["problem"]) == (NODE, "keys/node.pem", None, "")
+    shown = CliRunner().invoke(keys_of.app, ["show", NODE, "--state", str(state)])
+    assert row["key_id"] in shown.output
+    assert "BEGIN PUBLIC KEY" in shown.output
+    table = CliRunner().invoke(keys_of.app, ["list", "--state", str(state)])
+    assert "as the policy says" in table.output
+
+
+def test_a_key_that_cannot_sign_is_listed_with_the_reason(state: Path) -> None:
+    call(state, "--make")
+    (state / "keys" / "node.pem").chmod(0o644)
+    (row,) = listed(state)
+    assert "chmod" in row["problem"]
+    shown = CliRunner().invoke(keys_of.app, ["show", NODE, "--state", str(state)])
+    assert shown.exit_code != 0
+    assert "readable" in str(shown.exception)
+
+
+def test_doctor_tells_of_the_node_s_key_beside_the_others_or_alone(state: Path) -> None:
+    with Ledger.open(state) as ledger:
+        made = make_node_key(state)
+        assert key_status.examine(state, ledger, 0.0) == {"key node": f"{made.key_id[:16]}, keys/node.pem"}
+        (state / "keys" / "node.pem").chmod(0o644)
+        assert "chmod" in key_status.examine(state, ledger, 0.0)["key node"]
