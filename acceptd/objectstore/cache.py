@@ -28,6 +28,7 @@ from acceptd.intake.files import (
     temporary_name,
     write_exclusive,
 )
+from acceptd.metrics.counting import Counting
 from acceptd.objectstore import inventory
 from acceptd.objectstore.inventory import Area, valid_digest
 from acceptd.objectstore.objects import Objects
@@ -62,8 +63,17 @@ class BundleCache:
     Raises StateError where the directory cannot be used or another process has it.
     """
 
-    def __init__(self, root: Path, objects: Objects, most_bytes: int, *, patience: float = _PATIENCE) -> None:
+    def __init__(
+        self,
+        root: Path,
+        objects: Objects,
+        most_bytes: int,
+        *,
+        patience: float = _PATIENCE,
+        count: Counting | None = None,
+    ) -> None:
         self._root, self._objects, self._most, self._patience = root, objects, most_bytes, patience
+        self._count = count or Counting()
         self._kept: dict[str, _Kept] = {}
         self._changed = threading.Condition()
         self.fetched = 0
@@ -138,8 +148,10 @@ class BundleCache:
         try:
             if fresh or not self._whole(digest, alone=alone):
                 self._fetch(area, digest, kept)
+                self._count.cached(hit=False)
             else:
                 self.hits += 1
+                self._count.cached(hit=True)
         except BaseException as error:
             failure = error
             raise

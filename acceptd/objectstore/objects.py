@@ -32,7 +32,9 @@ from acceptd.errors import (
 from acceptd.intake.files import open_beneath, open_directory, remove_tree
 from acceptd.intake.native import Sniffer
 from acceptd.intake.target import SealTarget
+from acceptd.metrics.counting import Counting
 from acceptd.objectstore import inventory
+from acceptd.objectstore.counted import Counted
 from acceptd.objectstore.inventory import Area, blob_key, evidence_key, inventory_key
 from acceptd.objectstore.local import Directory
 from acceptd.objectstore.remote import PART, Remote
@@ -54,19 +56,22 @@ A = TypeVar("A")
 R = TypeVar("R")
 
 
-def open_objects(table: ObjectsTable, state: Path) -> Objects:
-    """Return the objects that ``[objects]`` names; nothing is asked of the place yet.
+def open_objects(table: ObjectsTable, state: Path, count: Counting | None = None) -> Objects:
+    """Return the objects that ``[objects]`` names; nothing is asked of them yet. ``count`` hears of each call.
 
     Raises UsageError where an S3-compatible one is named and s3fs is not installed.
     """
+    remote = _remote(table, state)
+    return Objects(remote if count is None else Counted(remote, count), table.together)
+
+
+def _remote(table: ObjectsTable, state: Path) -> Remote:
     place = parsed(table.url) if table.url else None
     if place is not None and place.scheme == "s3":
         from acceptd.objectstore.s3 import Bucket
 
-        return Objects(Bucket(table), table.together)
-    if place is not None:
-        return Objects(Directory(Path(place.path), make=False), table.together)
-    return Objects(Directory(state / FOLDER, make=True), table.together)
+        return Bucket(table)
+    return Directory(Path(place.path), make=False) if place is not None else Directory(state / FOLDER, make=True)
 
 
 class Objects:

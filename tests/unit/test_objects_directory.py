@@ -10,7 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from acceptd.errors import ObjectDamagedError, ObjectStoreError
+from acceptd.errors import ObjectDamagedError, ObjectMissingError, ObjectStoreError
+from acceptd.metrics.catalogue import OBJECT_CALLS
+from acceptd.metrics.counting import Counting
+from acceptd.objectstore.inventory import inventory_key
 from acceptd.objectstore.objects import Objects, open_objects
 from acceptd.objectstore.settings import ObjectsTable
 from tests.objects_world import SMALL, Forms, sealed_bundle, tree
@@ -18,8 +21,20 @@ from tests.objects_world import SMALL, Forms, sealed_bundle, tree
 pytestmark = pytest.mark.unit
 
 
+class Heard(Counting):
+    """Keeps what it hears of calls of the object store."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, bool]] = []
+
+    def object_call(self, call: str, seconds: float, *, failed: bool = False) -> None:
+        """As the figures do."""
+        assert seconds >= 0
+        self.calls.append((call, failed))
+
+
 class TestDirectory(Forms):
-    """Below a state directory of its own."""
+    """Below a state directory of its own, with calls counted as a node counts them."""
 
     @pytest.fixture
     def place(self, tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -27,7 +42,7 @@ class TestDirectory(Forms):
 
     @pytest.fixture
     def objects(self, place: Path) -> Objects:
-        return open_objects(ObjectsTable(), place)
+        return open_objects(ObjectsTable(), place, Heard())
 
     @pytest.fixture
     def over(self, place: Path) -> Callable[[str, bytes | None], None]:
@@ -39,6 +54,25 @@ class TestDirectory(Forms):
                 path.write_bytes(data)
 
         return write
+
+    def test_every_call_is_counted_under_a_known_name(
+        self, place: Path, over: Callable[[str, bytes | None], None], tmp_path: Path
+    ) -> None:
+        heard = Heard()
+        counted = open_objects(ObjectsTable(), place, heard)
+        directory, sealed = sealed_bundle(tmp_path)
+        counted.put_bundle("sealed", directory, sealed)
+        counted.fetch_bundle("sealed", sealed.digest, tmp_path / "out")
+        assert not counted.has("approved", sealed.digest)
+        counted.forget("sealed", sealed.digest)
+        with pytest.raises(ObjectMissingError):
+            counted.inventory("sealed", sealed.digest)
+        assert {call for call, _ in heard.calls} <= set(OBJECT_CALLS)
+        assert not any(failed for _, failed in heard.calls)  # what is missing is no failure
+        over(inventory_key("sealed", sealed.digest), b"x" * 100)
+        with pytest.raises(ObjectDamagedError):
+            counted.remote.read(inventory_key("sealed", sealed.digest), 10)
+        assert heard.calls[-1] == ("read", True)
 
     def test_nothing_half_written_stays_under_a_name(self, objects: Objects, place: Path, tmp_path: Path) -> None:
         directory, sealed = sealed_bundle(tmp_path)
