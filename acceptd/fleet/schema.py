@@ -7,6 +7,8 @@ bounds of a row's size, and a trigger that wakes workers where Procrastinate let
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -73,9 +75,10 @@ _TURNS: Final = (
     "CREATE INDEX IF NOT EXISTS fleet_submissions_turns ON submissions (team, received_at, id) "
     "WHERE state = 'sealed'"
 )
-"""On the record's own table, where it is there already: what ``refill`` walks along."""
 
+_READER: Final = "acceptd_reviewer"
 _SEES: Final = {
+    _READER: "true",
     "acceptd_intake": "true",
     "acceptd_worker": "task_name IN ('acceptd.examine', 'acceptd.decide', 'acceptd.given-up')",
     "acceptd_promoter": "true",
@@ -109,11 +112,9 @@ def apply_schema(url: str, *, finish: bool = True) -> list[str]:
             return []
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
         done = _migrate(connection, finish=finish)
-        for statement in _OURS:
-            connection.execute(statement)
-        if connection.execute("SELECT to_regclass('submissions')").fetchone()[0] is not None:
-            connection.execute(_TURNS)
-        _grant(connection)
+        _ours(connection)
+        connection.commit()
+        _turns(connection)
         return done
 
 
@@ -174,36 +175,51 @@ def _migrate(connection: Any, *, finish: bool) -> list[str]:
     return due
 
 
-def _grant(connection: Any) -> None:
-    """Give each role that exists what it needs. The owner of the tables stands above the rows' rules."""
-    wanted = list(ROLES)
-    roles = [
-        row[0] for row in connection.execute("SELECT rolname FROM pg_roles WHERE rolname = ANY(%s)", (wanted,))
-    ]
-    connection.execute("ALTER TABLE procrastinate_jobs ENABLE ROW LEVEL SECURITY")
-    for (policy,) in connection.execute(
-        "SELECT policyname FROM pg_policies WHERE tablename = 'procrastinate_jobs' AND policyname LIKE 'acceptd_%'"
-    ).fetchall():
+def _ours(connection: Any) -> None:
+    """Add what is ours and give each role that exists its rights, where that is not so already.
+
+    Not again and again: it locks the queue, and `acceptd fleet init` is run beside nodes at work.
+    """
+    found = connection.execute("SELECT rolname FROM pg_roles WHERE rolname = ANY(%s)", ([*ROLES, _READER],))
+    statements = [*_OURS, *_rights(sorted(str(row[0]) for row in found))]
+    stamp = hashlib.sha256("\n".join(statements).encode()).hexdigest()
+    there = connection.execute("SELECT obj_description('procrastinate_jobs'::regclass, 'pg_class')").fetchone()
+    if there[0] == stamp:
+        return
+    policies = "SELECT policyname FROM pg_policies WHERE tablename = 'procrastinate_jobs'"
+    for (policy,) in connection.execute(policies).fetchall():
         connection.execute(f'DROP POLICY "{policy}" ON procrastinate_jobs')
+    for statement in statements:
+        connection.execute(statement)
+    connection.execute(f"COMMENT ON TABLE procrastinate_jobs IS '{stamp}'")
+
+
+def _rights(roles: list[str]) -> Iterator[str]:
+    """Yield what gives each role what it needs. The owner of the tables stands above the rows' rules."""
+    yield "ALTER TABLE procrastinate_jobs ENABLE ROW LEVEL SECURITY"
     for role in roles:
-        sees, adds, takes = _SEES[role], _ADDS[role], _TAKES[role]
-        rules = [
-            ("sees", f"FOR SELECT TO {role} USING ({sees})"),
-            ("adds", f"FOR INSERT TO {role} WITH CHECK ({adds})"),
-        ]
-        rules += [("takes", f"FOR UPDATE TO {role} USING ({takes}) WITH CHECK ({takes})")]
-        rules += [("ends", f"FOR DELETE TO {role} USING ({takes})")]
+        on = f"CREATE POLICY {role}_%s ON procrastinate_jobs FOR %s TO {role}"
+        yield on % ("sees", "SELECT") + f" USING ({_SEES[role]})"
+        yield f"GRANT SELECT ON procrastinate_jobs, procrastinate_workers, acceptd_tasks_schema TO {role}"
+        if role == _READER:
+            continue
+        yield on % ("adds", "INSERT") + f" WITH CHECK ({_ADDS[role]})"
+        yield on % ("takes", "UPDATE") + f" USING ({_TAKES[role]}) WITH CHECK ({_TAKES[role]})"
+        yield on % ("ends", "DELETE") + f" USING ({_TAKES[role]})"
         if role == "acceptd_intake":
-            told = f"FOR UPDATE TO {role} USING ({_CANCELS}) WITH CHECK ({_CANCELS} AND abort_requested)"
-            rules.append(("cancels", told))
-        for name, rule in rules:
-            connection.execute(f"CREATE POLICY {role}_{name} ON procrastinate_jobs {rule}")
+            yield on % ("cancels", "UPDATE") + f" USING ({_CANCELS}) WITH CHECK ({_CANCELS} AND abort_requested)"
         for grant in (
-            "SELECT, INSERT, DELETE, UPDATE (status, worker_id, abort_requested, attempts) ON procrastinate_jobs",
+            "INSERT, DELETE, UPDATE (status, worker_id, abort_requested, attempts) ON procrastinate_jobs",
             "SELECT, INSERT ON procrastinate_events",
-            "SELECT, INSERT, UPDATE, DELETE ON procrastinate_workers",
+            "INSERT, UPDATE, DELETE ON procrastinate_workers",
             "USAGE ON SEQUENCE procrastinate_jobs_id_seq, procrastinate_events_id_seq",
             "SELECT, UPDATE (job_id) ON procrastinate_periodic_defers",
-            "SELECT ON acceptd_tasks_schema",
         ):
-            connection.execute(f"GRANT {grant} TO {role}")
+            yield f"GRANT {grant} TO {role}"
+
+
+def _turns(connection: Any) -> None:
+    """Make the index that ``refill`` walks along, on the record's own table; not while the queue is locked."""
+    ask = "SELECT to_regclass('submissions') IS NOT NULL AND to_regclass('fleet_submissions_turns') IS NULL"
+    if connection.execute(ask).fetchone()[0]:
+        connection.execute(_TURNS)

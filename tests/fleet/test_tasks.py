@@ -276,6 +276,19 @@ def test_the_schema_is_made_once_however_often_and_by_however_many(pg_url: str) 
     assert apply_schema(pg_url) == []
 
 
+def test_the_schema_is_applied_beside_nodes_at_work_without_touching_it(postgres: Server, url: str) -> None:
+    """Whoever holds a task in a transaction is not waited for, where nothing is to be done."""
+    import psycopg
+
+    with psycopg.connect(url) as busy:
+        busy.execute("LOCK TABLE procrastinate_jobs IN ROW EXCLUSIVE MODE")
+        assert apply_schema(url) == []
+    postgres.execute(
+        "COMMENT ON TABLE procrastinate_jobs IS 'of another version'", database=url.rpartition("/")[2]
+    )
+    assert apply_schema(url) == []
+
+
 def test_tables_of_a_later_version_and_of_somebody_else_are_refused(postgres: Server, url: str) -> None:
     name = url.rpartition("/")[2]
     postgres.execute("INSERT INTO acceptd_tasks_schema VALUES ('99.00.00_01_pre_something.sql')", database=name)

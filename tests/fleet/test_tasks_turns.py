@@ -267,6 +267,23 @@ def test_no_role_ends_what_is_anothers(roles: dict[str, str]) -> None:
         assert promoter.counts() == {"promoter": {"todo": 2}}
 
 
+def test_a_reviewer_sees_the_queue_and_changes_nothing(postgres: Server, roles: dict[str, str], url: str) -> None:
+    import psycopg
+
+    if not postgres.execute("SELECT 1 FROM pg_roles WHERE rolname = 'acceptd_reviewer'"):
+        postgres.execute("CREATE ROLE acceptd_reviewer")
+    postgres.execute("ALTER ROLE acceptd_reviewer LOGIN")
+    apply_schema(url)
+    reviewer = postgres.url(url.rpartition("/")[2], "acceptd_reviewer")
+    with Tasks(roles["promoter"]) as promoter, Tasks(reviewer) as tasks:
+        promoter.decide("s1", "mosaic/a")
+        assert tasks.counts() == {"promoter": {"todo": 1}}
+        with pytest.raises(StateError, match="permission denied"):
+            tasks.decide("s2", "mosaic/a")
+    with psycopg.connect(reviewer) as connection, pytest.raises(psycopg.Error, match="denied"):
+        connection.execute("UPDATE procrastinate_jobs SET status = 'failed'")
+
+
 def test_a_role_that_may_nothing_in_the_queue_is_told_so(postgres: Server, url: str) -> None:
     name = url.rpartition("/")[2]
     if not postgres.execute("SELECT 1 FROM pg_roles WHERE rolname = 'stranger'"):
