@@ -16,6 +16,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 
 from acceptd.errors import ConfigError, StateError
 from acceptd.export.settings import ExportTable, HookTable, distinct
+from acceptd.fleet.settings import FleetTable, Role
 from acceptd.objectstore.settings import ObjectsTable
 from acceptd.policy.troubles import Trouble, first
 from acceptd.policy.trusted import read_trusted
@@ -101,6 +102,11 @@ class MetricsTable(BaseModel):
     seconds: Annotated[int, Field(ge=1, le=3600)] = 15
     """How often the file is written."""
 
+    @property
+    def shown(self) -> bool:
+        """Whether anybody is shown anything."""
+        return bool(self.file or self.listen)
+
 
 class KeyTable(BaseModel):
     """Where one role's private key is, if not in ``keys/``."""
@@ -164,6 +170,8 @@ class Settings(BaseModel):
     metrics: MetricsTable = MetricsTable()
     objects: ObjectsTable = ObjectsTable()
     keys: KeysTable = KeysTable()
+    fleet: FleetTable | None = None
+    """One node of a fleet; without the table there is none, and one machine does everything."""
     exports: Annotated[list[ExportTable], Field(max_length=64)] = []
     """Directories that follow what is current."""
     hooks: Annotated[list[HookTable], Field(max_length=64)] = []
@@ -199,17 +207,17 @@ class Paths:
         self.ledger = state / "ledger.sqlite3"
         self.lock = state / "daemon.lock"
 
-    def missing(self) -> list[Path]:
+    def missing(self, role: Role = "all") -> list[Path]:
         """Return the directories that ``acceptd init`` makes and that are not there."""
-        return [path for path, _ in self.directories() if not path.is_dir()]
+        return [path for path, _ in self.directories(role) if not path.is_dir()]
 
-    def directories(self) -> list[tuple[Path, int]]:
-        """Return (directory, mode) in the order in which they are made.
+    def directories(self, role: Role = "all") -> list[tuple[Path, int]]:
+        """Return (directory, mode) in the order in which they are made; of a node of a fleet those of its role.
 
         The state directory itself is 0711: loaders walk through it to the releases and the store, and
         teams to the inbox and the outbox, but nobody lists it.
         """
-        return [
+        every = [
             (self.state, 0o711),
             (self.inbox, 0o755),
             (self.outbox, 0o755),
@@ -223,6 +231,23 @@ class Paths:
             (self.checkpoints, 0o755),
             (self.temporary, 0o700),
         ]
+        unused = {
+            "all": set[Path](),
+            "intake": {
+                self.store.parent,
+                self.store,
+                self.releases,
+                self.heldout,
+                self.quarantine,
+                self.checkpoints,
+            },
+            "worker": {
+                *(self.inbox, self.outbox, self.store.parent, self.store, self.releases),
+                *(self.quarantine, self.checkpoints),
+            },
+            "promoter": {self.inbox, self.outbox, self.heldout},
+        }[role]
+        return [(path, mode) for path, mode in every if path not in unused]
 
 
 def default_state() -> Path:
@@ -314,10 +339,18 @@ def policies_directory(settings: Settings) -> Path:
     return INSTALLED_POLICIES if INSTALLED_POLICIES.is_dir() else SHIPPED_POLICIES
 
 
-def require_state(state: Path) -> Paths:
-    """Return the paths of an initialised state directory; raise StateError with the remedy otherwise."""
+def require_state(state: Path, settings: Settings | None = None) -> Paths:
+    """Return the paths of an initialised state directory; raise StateError with the remedy otherwise.
+
+    ``settings`` are the state's own where they were loaded before: they say which role's directories are due.
+    """
     paths = Paths(state)
-    missing = paths.missing()
-    if missing:
-        raise StateError(f"{missing[0]} does not exist", remedy=f"run `acceptd init --state {state}` once")
+    if paths.missing():
+        fleet = (settings or load_settings(state)).fleet
+        role = fleet.role if fleet is not None else "all"
+        if missing := paths.missing(role):
+            option = "" if role == "all" else f" --role {role}"
+            raise StateError(
+                f"{missing[0]} does not exist", remedy=f"run `acceptd init{option} --state {state}` once"
+            )
     return paths

@@ -42,6 +42,10 @@ class FleetAwayError(StateError):
     exit_code = 70  # not 2: a service manager starts again what may pass
 
 
+class FleetRulesError(StateError):
+    """This node works by other rules than what it was asked for. It may be told others; until then it waits."""
+
+
 class SigningError(StateError):
     """A command that holds a private key did not sign: wrong, slow, or dead. Nothing is lost."""
 

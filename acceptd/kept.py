@@ -84,3 +84,8 @@ class KeptOutputs:
             os.close(found)
             raise
         return found
+
+    def forget(self, file: KeptFile) -> None:
+        """Remove a kept file; none there is no error."""
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self._directory / file.sha256)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
 import structlog
@@ -18,6 +18,7 @@ from acceptd.export.service import Following
 from acceptd.intake.claims import Claim
 from acceptd.intake.files import remove_tree
 from acceptd.intake.inbox import Inbox, InboxSettings, Notice
+from acceptd.judge.profiles import Target
 from acceptd.record.anchor import open_anchor
 from acceptd.record.keys import Signer
 from acceptd.record.keystore import in_force, open_signer, own_history
@@ -83,20 +84,31 @@ def sweep_temporary(paths: Paths) -> None:
         remove_tree(paths.temporary, name)
 
 
-def tools(helm: Helm, stack: ExitStack, *, lanes: int, secret: bytes) -> Tools:
-    """Open cells, comparer and sealer, and prove the walls that the policy requires."""
+def tools(
+    helm: Helm,
+    stack: ExitStack,
+    *,
+    lanes: int,
+    secret: bytes = b"",
+    targets: Sequence[Target] | None = None,
+    store: bool = True,
+) -> Tools:
+    """Open cells, comparer and sealer, and prove the walls that the policy requires.
+
+    ``targets``: the profiles that are run here; None: all of the policy's. ``store``: whether the cell sees it.
+    """
     made = stack.enter_context(
         Tools.open(
             helm.paths.sealed,
             helm.paths.temporary,
             spare=True,
-            store=helm.paths.store,
+            store=helm.paths.store if store else None,
             secret=secret,
             on_replaced=lambda reason: _replaced(helm, reason),
             lanes=lanes,
         )
     )
-    for target in helm.rules().targets:
+    for target in helm.rules().targets if targets is None else targets:
         made.cell.prepare(target.profile)
     helm.notifier.status("proving the walls")
     selfcheck.require_walls(made.cell, helm.paths.sealed, helm.rules().policy)

@@ -18,6 +18,8 @@ def as_version_1(state: Path) -> None:
     with contextlib.closing(sqlite3.connect(state / FILE_NAME, isolation_level=None)) as raw:
         for table in ("alembic_version", "fleet_evidence", "fleet_nodes"):
             raw.execute(f"DROP TABLE {table}")
+        raw.execute("DROP INDEX submissions_node")
+        raw.execute("ALTER TABLE submissions DROP COLUMN node")
         raw.execute("DELETE FROM meta WHERE key = 'readable_from'")
         raw.execute("UPDATE meta SET value = '1' WHERE key = 'schema_version'")
 

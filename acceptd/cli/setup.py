@@ -10,8 +10,10 @@ from typing import Annotated
 import typer
 
 from acceptd.cli.common import StateOption, chosen_state, console, counted
-from acceptd.config import Paths
-from acceptd.errors import StateError, UsageError
+from acceptd.config import FILE, Paths, load_settings
+from acceptd.errors import ConfigError, StateError, UsageError
+from acceptd.fleet.settings import Role
+from acceptd.intake.files import write_exclusive
 from acceptd.policy.names import valid_name
 from acceptd.record.key_command import PROBE
 from acceptd.record.keys import KEYRING, ROLES, PublicKey, create_keys
@@ -31,23 +33,46 @@ def init(
             "--public", help="ROLE=FILE: that role's key is behind its command in acceptd.toml (repeatable)."
         ),
     ] = None,
+    role: Annotated[
+        Role | None,
+        typer.Option("--role", help="Make the state of a fleet's node: its directories and keys alone."),
+    ] = None,
 ) -> None:
     """Make the state directory with its keys and ledger, and inboxes for teams."""
     paths = Paths(chosen_state(state))
+    if role in {"worker", "promoter"} and team:
+        raise UsageError(f"a {role} has no inboxes: --team is the intake's", remedy="leave --team out")
+    if role in {"intake", "worker"} and public:
+        raise UsageError(f"--public is the promoter's: this {role} has no such key", remedy="leave --public out")
     out = console()
     os.umask(0o022)
     for name in team or ():
         _check_name(name)  # before anything is made
-    for path, mode in paths.directories():
+    for path, mode in paths.directories(role or "all"):
         if not path.exists():
             path.mkdir(parents=path == paths.state, mode=mode)
             path.chmod(mode)
         elif not path.is_dir():
             raise StateError(f"{path} is not a directory", remedy="move it away")
+    if role is not None:
+        _settings(paths, role)
+    if role not in {"intake", "worker"}:
+        _instance(paths, public or ())
+    if role is not None and role != "promoter":
+        _node_key(paths)
+    for name in team or ():
+        make_team(paths, name)
+        out.print(f"inbox      {paths.inbox / name}")
+    out.print(f"state      {paths.state}")
+
+
+def _instance(paths: Paths, public: Sequence[str]) -> None:
+    """Make the keys and the ledger of an instance."""
+    out = console()
     if any(paths.keys.iterdir()) and os.path.lexists(paths.state / KEYRING):
         out.print(f"keys       {paths.keys} (kept: they are never overwritten)")
     else:
-        elsewhere = _behind_commands(paths, public or ())
+        elsewhere = _behind_commands(paths, public)
         keyring = create_keys(paths.state, elsewhere)
         own = len(keyring.keys) - len(elsewhere)
         out.print(f"keys       {paths.keys} (0600; {own} Ed25519 pairs)")
@@ -55,10 +80,43 @@ def init(
             out.print(f"key        {role} {key.key_id[:16]} behind its command")
     with Ledger.open(paths.state) as ledger:
         out.print(f"ledger     {Place.of(paths.state)} ({counted(ledger.tree().size, 'entry', 'entries')})")
-    for name in team or ():
-        make_team(paths, name)
-        out.print(f"inbox      {paths.inbox / name}")
-    out.print(f"state      {paths.state}")
+
+
+def _settings(paths: Paths, role: Role) -> None:
+    """Say in acceptd.toml which node it is, where nothing says so yet."""
+    from acceptd.fleet.settings import FleetTable
+
+    out, place = console(), paths.state / FILE
+    if not os.path.lexists(place):
+        write_exclusive(paths.state, FILE, _SETTINGS.format(role=role, name=FleetTable().node).encode(), 0o644)
+        out.print(f"settings   {place} (name the record and the object store there)")
+    if load_settings(paths.state).fleet is None:
+        raise ConfigError(f"{place}: there is no [fleet] in it", remedy=f'add [fleet] with role = "{role}"')
+
+
+def _node_key(paths: Paths) -> None:
+    from acceptd.fleet.settings import FleetTable
+    from acceptd.record.keys import NODE
+    from acceptd.record.keystore import has_file
+    from acceptd.record.node_key import make_node_key, node_signer
+
+    here = has_file(paths.state, NODE)
+    key = node_signer(paths.state).public_key() if here else make_node_key(paths.state)
+    name = (load_settings(paths.state).fleet or FleetTable()).node
+    console().print(f"node       {name} {key.key_id[:16]} (`acceptd key node` prints it for the policy)")
+
+
+_SETTINGS = """\
+[fleet]
+role = "{role}"
+name = "{name}"
+
+# [record]
+# url = "postgresql://acceptd_{role}@database.example/acceptd"
+
+# [objects]
+# url = "s3://bucket/prefix"
+"""
 
 
 def _behind_commands(paths: Paths, words: Sequence[str]) -> dict[str, PublicKey]:

@@ -51,8 +51,11 @@ class Order(BaseModel):
     """The blob that says which release it is compared with."""
     heldout: Annotated[int, Field(ge=0)] = 0
     """The number of the held-out evaluation that this order is for; 0: it is for an examination."""
-    of: Annotated[int, Field(ge=0)] = 0
-    """Of such an order: the round that was examined before."""
+    examined: _Digest = ""
+    """Of such an order: the blob of the whole examination before, as the promoter put it together."""
+
+    nodes: Annotated[list[dict[str, str]], Field(max_length=16)] = []
+    """Of such an order: whose evidence that examination rests on, as a verdict names it."""
 
     @property
     def agreed(self) -> Agreed:

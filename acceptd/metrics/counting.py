@@ -62,7 +62,7 @@ class Counting:
 
 def counting(table: MetricsTable) -> Counting:
     """Return who counts, as ``[metrics]`` of acceptd.toml wants it."""
-    if not table.file and not table.listen:
+    if not table.shown:
         return Counting()
     from acceptd.metrics.figures import Figures
 

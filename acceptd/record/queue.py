@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select, update
+from sqlalchemy import Connection, Row, bindparam, delete, func, insert, literal, select, update
 
 from acceptd.errors import LedgerError
 from acceptd.record.canonical import plain, plain_bytes
@@ -30,7 +30,7 @@ MAX_DEATHS: Final = 2
 
 _DECODER: Final = json.JSONDecoder()
 _FIND: Final = select(submissions).where(submissions.c.id == bindparam("key"))
-_COLUMNS: Final = frozenset({"bundle_digest", "model"})
+_COLUMNS: Final = frozenset({"bundle_digest", "model", "node"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +50,8 @@ class Submission:
     bundle_digest: str | None
     model: str | None
     data: dict[str, Any]
+    node: str | None = None
+    """The intake of a fleet that claimed it."""
 
     @property
     def final(self) -> bool:
@@ -189,6 +191,35 @@ class Queue:
         rows = self._ledger.look(lambda connection: connection.execute(query).all())
         return [(row.id, row.team, row.state, row.received_at) for row in rows]
 
+    def standing(
+        self, states: Sequence[str], *, limit: int, received_before: str = "", updated_before: str = ""
+    ) -> list[str]:
+        """Return ids of submissions in these states that came, or changed, before a moment; the oldest first."""
+        columns = submissions.c
+        query = select(columns.id).where(columns.state.in_(states)).order_by(columns.received_at, columns.id)
+        if received_before:
+            query = query.where(columns.received_at < received_before)
+        if updated_before:
+            query = query.where(columns.updated_at < updated_before)
+        with self._ledger.reading() as connection:
+            return list(connection.execute(query.limit(limit)).scalars())
+
+    def of_node(self, node: str, states: Sequence[str], *, limit: int) -> list[Submission]:
+        """Return a node's submissions in these states, the oldest ``limit`` of them, without their ``data``.
+
+        A flood may have left very many, and each with a report.
+        """
+        columns = submissions.c
+        named = [column for column in columns if column.name != "data"]
+        query = (
+            select(*named, literal("{}").label("data"))
+            .where(columns.node == node, columns.state.in_(states))
+            .order_by(columns.received_at, columns.id)
+            .limit(limit)
+        )
+        with self._ledger.reading() as connection:
+            return [_submission(cast("Row[Any]", row)) for row in connection.execute(query)]
+
     def find(
         self, *, states: Sequence[str] | None = None, team: str | None = None, limit: int | None = None
     ) -> list[Submission]:
@@ -247,11 +278,16 @@ class Queue:
         """Return how often the daemon died in this state of this submission."""
         return self._ledger.look(lambda connection: _deaths(connection, id, state))
 
-    def recover(self) -> list[Death]:
-        """At start, once, before any work: turn every mark left behind into a counted death; return those."""
+    def recover(self, node: str | None = None) -> list[Death]:
+        """At start, once, before any work: turn every mark left behind into a counted death; return those.
+
+        ``node``: of the submissions of that intake alone.
+        """
 
         def do(change: Transaction) -> list[Death]:
             query = select(submissions.c.id, submissions.c.working).where(submissions.c.working.is_not(None))
+            if node is not None:
+                query = query.where(submissions.c.node == node)
             return [
                 Death(row.id, row.working, _count_death(change.connection, row.id, row.working))
                 for row in change.connection.execute(query.order_by(submissions.c.id)).all()

@@ -115,8 +115,11 @@ submissions: Final = Table(
     Column("bundle_digest", Word),
     Column("model", Word),
     Column("data", Words, nullable=False),
+    # The intake whose inbox it came through; null where there is no fleet.
+    Column("node", Word),
     CheckConstraint("state IN (" + ", ".join(f"'{state}'" for state in STATES) + ")", name="submissions_state"),
     Index("submissions_state", "state", "received_at"),
+    Index("submissions_node", "node", "state", "received_at"),
 )
 
 deaths: Final = Table(

@@ -38,3 +38,5 @@ CONTRACT_REFUSED: Final = End("contract/refused", "the acceptor's contract for {
 DIED: Final = End(
     "cell/daemon-died", f"acceptd died or failed {MAX_DEATHS} times in state {{!r}} of this submission"
 )
+REFUSED: Final = End("cell/evidence-refused", "{}")
+"""Of a fleet: what another node handed over does not count."""

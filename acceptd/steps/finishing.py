@@ -34,6 +34,8 @@ class Finishing:
     ledger: Ledger
     queue: Queue
     discard: Callable[[Claim], list[str]] = lambda _claim: []
+    keep_held: bool = True
+    """Whether what a person may still approve is kept here; in a fleet it is at the promoter."""
 
     def finish(self, row: Row) -> None:
         """Tell the submitter, clear up, and say that the submission is done."""
@@ -68,7 +70,7 @@ class Finishing:
         """Remove the sealed copy, or keep it aside where a person may still approve it."""
         sealed = self.paths.sealed / row.id
         held = row.data.get("verdict") == "held" and not row.data.get("observed")
-        if held and sealed.is_dir():
+        if held and self.keep_held and sealed.is_dir():
             sealed.rename(self.paths.quarantine / row.id)  # without a quarantine it waits here for the operator
         if left := files.remove_tree(self.paths.sealed, row.id):
             log.warning("left behind", places=left[:3])

@@ -9,14 +9,13 @@ from __future__ import annotations
 import contextlib
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import structlog
 
 from acceptd.errors import AcceptdError
-from acceptd.record.leases import Leases
 from acceptd.supervisor.turns import Turns
 from acceptd.work import snapshot
 from acceptd.work.lease import Transition
@@ -26,10 +25,17 @@ INTERVAL: Final = 0.25
 log = structlog.get_logger("acceptd.work")
 
 
+class Noting(Protocol):
+    """Who keeps the steps of leases that were given up: :class:`acceptd.record.leases.Leases`."""
+
+    def note(self, steps: Sequence[dict[str, Any]]) -> None:
+        """Write steps in their order."""
+
+
 class Journal:
     """Listens to an admission."""
 
-    def __init__(self, state: Path, leases: Leases) -> None:
+    def __init__(self, state: Path, leases: Noting) -> None:
         self._state = state
         self._leases = leases
         self._meter = Meter()

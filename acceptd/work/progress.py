@@ -12,7 +12,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -61,6 +61,18 @@ class Progress:
             self._names[row.id] = row.name
             self._working[row.id] = At(row.team, row.name, stage, round(time.time(), 3))
         self._nudge()
+
+    def elsewhere(self, rows: Iterable[tuple[Submission, str]]) -> None:
+        """Take over what the record says of submissions that others work: each with its stage; empty: it waits."""
+        with self._lock:
+            before, self._working, self._names = self._working, {}, {}
+            for row, stage in rows:
+                self._names[row.id] = row.name
+                known = before.get(row.id)
+                if known is not None and known.stage == stage:
+                    self._working[row.id] = known
+                elif stage:
+                    self._working[row.id] = At(row.team, row.name, stage, round(time.time(), 3))
 
     def during(self, submission: str, work: Callable[[], T | None]) -> T | None:
         """Do ``work`` on a submission and return what it returns: None where it is final then."""

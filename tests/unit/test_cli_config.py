@@ -14,6 +14,7 @@ from acceptd.config import NUMBERS, TEXTS, Settings, flat, load_settings
 from acceptd.daemon_lock import acquire
 from acceptd.effective import VARIABLES, as_toml, unknown_variables
 from acceptd.errors import ConfigError
+from acceptd.fleet.settings import FleetTable
 from tests import commands
 
 pytestmark = pytest.mark.unit
@@ -130,9 +131,12 @@ def test_the_manual_names_every_key_with_its_default() -> None:
     text = (ROOT / "docs" / "operations.md").read_text("utf-8")
     block = text.partition("```toml\n# acceptd.toml\n")[2].partition("```")[0]
     document = tomllib.loads(block)
+    fleet = document.pop("fleet")
+    assert FleetTable.model_validate(fleet) == FleetTable()
+    assert set(fleet) == set(FleetTable.model_fields)
     assert Settings.model_validate(document) == Settings()
     document["keys"] |= dict.fromkeys(("ledger", "revocation", "node"), document["keys"]["release"])
-    assert set(flat(document)) == set(flat(Settings().model_dump()))
+    assert {*flat(document), "fleet"} == set(flat(Settings().model_dump()))
 
 
 @pytest.mark.parametrize("what", ["a link that leads nowhere", "a FIFO", "a loop", "a device", "too large"])

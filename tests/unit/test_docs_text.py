@@ -15,6 +15,7 @@ from acceptd import loader
 from acceptd.cell.doctor import MEANING
 from acceptd.cli import common
 from acceptd.config import NUMBERS, TEXTS, InboxTable, Paths, Settings
+from acceptd.fleet.settings import FleetTable
 from acceptd.judge.codes import CODES
 from acceptd.policy import export
 from acceptd.policy import manifest as manifests
@@ -140,8 +141,9 @@ def test_the_settings_are_documented_with_their_defaults() -> None:
     examples = [text for text in fences(OPERATIONS, "toml") if text.startswith("# acceptd.toml")]
     assert len(examples) == 1
     document = tomllib.loads(examples[0])
-    assert Settings.model_validate(document) == Settings()
     assert set(document) == set(Settings.model_fields)
+    assert FleetTable.model_validate(document.pop("fleet")) == FleetTable(), "without the table there is no fleet"
+    assert Settings.model_validate(document) == Settings()
     assert set(document["inbox"]) == set(InboxTable.model_fields)
 
 

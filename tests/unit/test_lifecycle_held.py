@@ -17,7 +17,7 @@ def cleaned(tmp_path: Path, verdict: str) -> None:
     (tmp_path / "sealed" / "s-1" / "bundle").mkdir(parents=True, exist_ok=True)
     paths = SimpleNamespace(sealed=tmp_path / "sealed", quarantine=tmp_path / "quarantine")
     row = SimpleNamespace(id="s-1", data={"verdict": verdict})
-    Finishing.put_away(cast("Any", SimpleNamespace(paths=paths)), cast("Any", row))
+    Finishing.put_away(cast("Any", SimpleNamespace(paths=paths, keep_held=True)), cast("Any", row))
 
 
 def test_a_quarantine_that_was_removed_leaves_a_held_bundle_where_it_is(tmp_path: Path) -> None:

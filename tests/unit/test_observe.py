@@ -186,7 +186,7 @@ def test_bytes_of_what_was_observed_are_neither_stored_nor_kept_for_a_person(tmp
         queue = Space(advance=lambda _id, state, *, told=told, **data: told.update(data, state=state))
         paths = Space(sealed=tmp_path / "sealed", quarantine=tmp_path / "quarantine", state=tmp_path)
         row = Space(id="s-1", data={"verdict": verdict, "observed": True, "promote": ["production"]})
-        parts = cast("Any", Space(paths=paths, queue=queue))
+        parts = cast("Any", Space(paths=paths, queue=queue, keep_held=True))
         Promoting.promote(parts, cast("Any", row))
         Finishing.put_away(parts, cast("Any", row))
         assert told == {"state": "promoted", "release": None, "releases": None, "promotion_trouble": ""}

@@ -102,7 +102,7 @@ def test_the_migrations_make_exactly_the_schema_of_a_new_database(tmp_path: Path
         assert schema(connection) == first
         connection.exec_driver_sql("DROP TRIGGER nodes_once")
         assert schema(connection) != first
-    assert len(first) == 28
+    assert len(first) == 29
     Ledger.open(tmp_path).close()
     with raw(tmp_path) as real:
         names = {f"{kind} {name}" for kind, name in real.execute("SELECT type, name FROM sqlite_schema WHERE sql")}

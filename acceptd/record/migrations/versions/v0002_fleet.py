@@ -13,6 +13,8 @@ revision: Final = "0002"
 down_revision: Final = "0001"
 
 _SCHEMA: Final = (
+    "ALTER TABLE submissions ADD COLUMN node VARCHAR",
+    "CREATE INDEX submissions_node ON submissions (node, state, received_at)",
     """
     CREATE TABLE fleet_evidence (
         submission VARCHAR NOT NULL,
@@ -51,7 +53,7 @@ _SCHEMA: Final = (
 
 
 def upgrade() -> None:
-    """Add two tables and a row."""
+    """Add two tables, a column and a row."""
     for statement in _SCHEMA:
         op.execute(statement)
 

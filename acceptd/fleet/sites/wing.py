@@ -1,0 +1,123 @@
+"""A wing of a node: what the node does in one role. A node has one, or all three."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Protocol
+
+from acceptd.fleet.taskworker import TaskWorker
+from acceptd.supervisor.pulse import Watched
+
+
+class Wing(Protocol):
+    """The work of one role. Called from the main loop; see :class:`acceptd.site.Site`, which it is a part of."""
+
+    slots: int
+    """Tasks at once."""
+
+    @property
+    def queues(self) -> list[str]:
+        """The queues that it takes from."""
+
+    def open(self, stack: ExitStack) -> None:
+        """Open what the role needs; ``stack`` closes it."""
+
+    def begin(self) -> None:
+        """Take up what was left, and start."""
+
+    def duties(self) -> list[Callable[[], None]]:
+        """Return what is due every few seconds, each to be guarded for itself."""
+
+    def room(self) -> None:
+        """Look for what stands still now."""
+
+    def reloaded(self) -> None:
+        """Other rules are in force now."""
+
+    def load(self) -> tuple[int, int]:
+        """Return how many pieces of work run here, and how many wait here."""
+
+    def take(self, on: bool, /) -> None:
+        """Take new work or none: the operator drains the node, or has drained it."""
+
+    def remark(self) -> str:
+        """Return what is wrong or unusual, in a few words; empty: nothing."""
+
+    def drain(self, quiet: Callable[[], None]) -> None:
+        """Take no more work; call ``quiet`` when nothing runs any more."""
+
+    def cancel(self) -> int:
+        """Cancel what runs; return how much that was."""
+
+    def join(self, seconds: float) -> bool:
+        """Wait until what runs has ended; False where ``seconds`` were not enough."""
+
+    def end(self) -> None:
+        """Nothing runs any more."""
+
+    def watched(self) -> Iterator[Watched]:
+        """Yield the threads that must live."""
+
+
+class Taking:
+    """A worker of the task queue as a wing drains, ends and begins it again. ``make`` returns a fresh one."""
+
+    def __init__(self, make: Callable[[], TaskWorker]) -> None:
+        self._make = make
+        self.worker = make()
+        self._stopping = False
+        self.taking = True
+
+    def start(self) -> None:
+        """Begin to take tasks."""
+        self.worker.start()
+
+    def take(self, on: bool, /) -> None:
+        """Take no more tasks, those under way go on; or take some again."""
+        if on == self.taking or self._stopping:
+            return
+        self.taking = on
+        if on:
+            self.worker.stop(0.0) if not self.worker.running else self.worker.stop(None)
+            self.worker = self._make()
+            self.worker.start()
+        else:
+            self.worker.drain()
+
+    def remark(self) -> str:
+        """Say where the queue is away."""
+        return "" if not self.taking or self.worker.connected.is_set() else "the task queue cannot be reached"
+
+    def load(self) -> tuple[int, int]:
+        """Return how many tasks run; what waits, waits in the database."""
+        return len(self.worker.running), 0
+
+    def drain(self, quiet: Callable[[], None]) -> None:
+        """Take no more tasks; call ``quiet`` when the last one has ended."""
+        self._stopping, self.taking = True, False
+
+        def wait() -> None:
+            self.worker.stop(None)
+            quiet()
+
+        threading.Thread(target=wait, name="tasks-end", daemon=True).start()
+
+    def cancel(self) -> int:
+        """Cancel the tasks that run: they go back into the queue."""
+        running = len(self.worker.running)
+        threading.Thread(target=self.worker.stop, args=(0.0,), name="tasks-cancel", daemon=True).start()
+        return running
+
+    def join(self, seconds: float) -> bool:
+        """Wait for the worker's thread."""
+        if self.worker.thread.ident is None:
+            return True
+        self.worker.thread.join(seconds)
+        return not self.worker.thread.is_alive()
+
+    def watched(self) -> Iterator[Watched]:
+        """Yield the worker's thread, as long as it is to live."""
+        if self.taking:
+            yield Watched(self.worker.thread)
