@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 import structlog
@@ -18,6 +19,8 @@ from acceptd.fleet.ear import Ear
 from acceptd.fleet.nodes import BEAT_SECONDS, CHANNEL, Nodes, Told, new_boot
 from acceptd.supervisor.turns import Turns
 
+_APART: Final = 0.25
+"""Seconds between two beats that others asked for."""
 _PATIENCE: Final = 5.0
 """Seconds that a stop waits for the last beat; a database that is away keeps no node from stopping."""
 log = structlog.get_logger("acceptd.fleet")
@@ -106,7 +109,11 @@ class Beat:
                 self._say(f"{type(error).__name__}: {error}")
                 self._stopping.wait(left)
                 return
-            if not heard or self._name in heard:  # a word of our own, or the time is over
+            if not heard:  # a word of our own, or the time is over
+                return
+            if self._name in heard:
+                # Whoever may connect may speak to us without end: so many beats a second, and no more.
+                self._stopping.wait(max(0.0, self._last + _APART - self._clock()))
                 return
 
     _name = ""
@@ -115,6 +122,8 @@ class Beat:
         try:
             told = self._tell()
             self._name = told.name
+            if self._rival:
+                told = replace(told, standing="another process beats under this node's name")
             heard = self._nodes.beat(told, self._boot, first=self._first, stopped=stopped)
         except (AcceptdError, OSError) as error:
             self._say(str(error))

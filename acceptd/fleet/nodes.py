@@ -34,7 +34,9 @@ MOST: Final = 1000
 
 Status = Literal["up", "draining", "drained", "late", "gone"]
 _TEXT: Final = 400
-_JSON: Final = 20_000
+_JSON: Final = 16_384
+_MANY: Final = 64
+"""Queues and profiles of one node that are told."""
 _NOW: Final[Mapping[str, str]] = {
     "sqlite": "strftime('%Y-%m-%dT%H:%M:%fZ', 'now')",
     "postgresql": """to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')""",
@@ -125,11 +127,11 @@ class Nodes:
         table = tables.fleet_nodes
         values: dict[str, Any] = {
             "role": told.role,
-            "host": told.host,
+            "host": told.host[:255],
             "version": __version__,
             "schema": tables.SCHEMA_VERSION,
             "key_id": told.key_id,
-            "queues": json.dumps(list(told.queues)),
+            "queues": json.dumps(list(told.queues[:_MANY])),
             "slots": told.slots,
             "running": told.running,
             "told": _told_json(told, boot, stopped=stopped),
@@ -245,7 +247,7 @@ def _told_json(told: Told, boot: str, *, stopped: bool) -> str:
             "taking": told.taking,
             "stopped": stopped,
             "policy": told.policy,
-            "profiles": dict(told.profiles),
+            "profiles": dict(list(told.profiles.items())[:_MANY]),
             "standing": told.standing[:_TEXT],
         },
         sort_keys=True,
@@ -261,14 +263,14 @@ def _node(row: Any, now: str) -> Node:
             role=row.role,
             host=row.host,
             key_id=row.key_id,
-            queues=tuple(str(one)[:64] for one in _list(row.queues)[:64]),
+            queues=tuple(str(one)[:64] for one in _list(row.queues)[:_MANY]),
             slots=row.slots,
             running=row.running,
             taking=told.get("taking") is not False,
             policy=str(told.get("policy", ""))[:64],
             profiles={
                 str(name)[:64]: str(digest)[:64]
-                for name, digest in list((profiles if isinstance(profiles, dict) else {}).items())[:64]
+                for name, digest in list((profiles if isinstance(profiles, dict) else {}).items())[:_MANY]
             },
             standing=str(told.get("standing", ""))[:_TEXT],
         ),

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from acceptd.fleet.nodes import Node
+from acceptd.fleet.nodes import MOST, Node
 from acceptd.fleet.task import PROMOTER, intake_queue
 from acceptd.record.tables import FINAL_STATES
 
@@ -53,6 +53,7 @@ class Trouble:
 def troubles(facts: Facts) -> list[Trouble]:
     """Return what is wrong, what keeps work from being done first."""
     return [
+        *_many(facts),
         *_roles(facts),
         *_queues(facts),
         *_lost(facts),
@@ -89,6 +90,13 @@ def _does(node: Node, role: str) -> bool:
 
 def _up(facts: Facts) -> list[Node]:
     return [node for node in facts.nodes if node.status == "up"]
+
+
+def _many(facts: Facts) -> list[Trouble]:
+    if len(facts.nodes) < MOST:
+        return []
+    remedy = "whoever may beat may invent names: take that login away, then delete the rows of fleet_nodes"
+    return [Trouble("nodes", f"{MOST} are shown, and there are more", remedy)]
 
 
 def _roles(facts: Facts) -> list[Trouble]:

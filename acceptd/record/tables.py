@@ -234,6 +234,13 @@ fleet_nodes: Final = Table(
     Column("started_at", Word, nullable=False),
     Column("seen_at", Word, nullable=False),
     Column("draining", Boolean, nullable=False, server_default=false()),
+    # What a hostile node writes is small before anybody reads it.
+    CheckConstraint(
+        "length(name) <= 64 AND length(role) <= 16 AND length(host) <= 255 AND length(version) <= 64 "
+        "AND length(key_id) <= 64 AND length(queues) <= 16384 AND length(told) <= 16384 "
+        "AND length(started_at) <= 40 AND length(seen_at) <= 40",
+        name="fleet_nodes_small",
+    ),
 )
 
 

@@ -15,7 +15,7 @@ from rich.console import Console
 from sqlalchemy import insert, update
 
 from acceptd.cli.fleet_words import as_json, print_standing
-from acceptd.errors import LedgerStorageError, UsageError
+from acceptd.errors import LedgerError, LedgerStorageError, UsageError
 from acceptd.fleet.beat import Beat
 from acceptd.fleet.nodes import GONE_SECONDS, LATE_SECONDS, Heard, Node, Nodes, Told, status_of
 from acceptd.fleet.standing import STILL_SECONDS, Depth, Facts, policy_of, span, troubles
@@ -134,11 +134,11 @@ def test_a_time_that_a_node_made_up_makes_no_sum_fail(nodes: Nodes, ledger: Ledg
     "told", ["{", "[]", "null", "[" * 30_000, '{"profiles": [1], "boot": {}}', '{"taking": 0, "policy": 7}']
 )
 def test_a_row_that_no_acceptd_wrote_is_shown_and_breaks_nothing(ledger: Ledger, told: str) -> None:
-    long = "x" * 100_000
-    row = {"role": HOSTILE, "host": long, "version": HOSTILE, "schema": -1, "key_id": long, "queues": told}
-    row |= {"slots": -5, "running": 1 << 40, "told": told, "started_at": long, "seen_at": HOSTILE}
+    evil = HOSTILE[:64]
+    row = {"role": evil[:16], "host": evil, "version": evil, "schema": -1, "key_id": evil, "queues": told[:16_384]}
+    row |= {"slots": -5, "running": 1 << 40, "told": told[:16_384], "started_at": evil[:40], "seen_at": evil[:40]}
     with ledger.transaction() as change:
-        change.connection.execute(insert(tables.fleet_nodes).values(name=HOSTILE, **row))
+        change.connection.execute(insert(tables.fleet_nodes).values(name=evil, **row))
     facts = Facts(Nodes(ledger).all(), {HOSTILE: Depth(3, 1, 10.0, 1)}, {"sealed": (1, 1.0)}, 2)
     text = screen(facts)
     assert "\x1b" not in text
@@ -312,3 +312,33 @@ def test_what_a_node_cannot_do_is_asked_again_at_the_next_beat() -> None:
     one.stop()
     assert calls == [True, True]
     assert one.draining
+
+
+def test_what_a_node_writes_is_small_or_refused_by_the_database(nodes: Nodes, ledger: Ledger) -> None:
+    large = dataclasses.replace(
+        W1, host="h" * 9000, queues=("q" * 64,) * 500, profiles={f"p{n}": "d" * 64 for n in range(500)},
+        standing="s" * 90_000,
+    )  # fmt: skip
+    nodes.beat(large, "boot", first=True)  # its own word is cut before
+    (one,) = nodes.all()
+    assert (len(one.told.queues), len(one.told.profiles), len(one.told.standing)) == (64, 64, 400)
+    for column in ("told", "queues", "host", "role"):
+        with pytest.raises(LedgerError, match="fleet_nodes_small"), ledger.transaction() as change:
+            change.connection.execute(update(tables.fleet_nodes).values({column: "x" * 100_000}))
+
+
+def test_a_name_that_two_processes_have_is_said_by_both() -> None:
+    record = Record(QUIET, Heard(draining=False, rival=True))
+    one = beating(record, [])
+    for _ in range(3):
+        one._beat()
+    assert [told.standing for told, _, _ in record.beats] == [
+        "",
+        "",
+        "another process beats under this node's name",
+    ]
+
+
+def test_more_rows_than_are_read_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("acceptd.fleet.standing.MOST", 3)
+    assert any(one.startswith("nodes: 3 are shown") for one in says(Facts(ALL)))

@@ -44,7 +44,12 @@ _SCHEMA: Final = (
         started_at VARCHAR NOT NULL,
         seen_at VARCHAR NOT NULL,
         draining BOOLEAN DEFAULT 0 NOT NULL,
-        PRIMARY KEY (name)
+        PRIMARY KEY (name),
+        CONSTRAINT fleet_nodes_small CHECK (
+            length(name) <= 64 AND length(role) <= 16 AND length(host) <= 255 AND length(version) <= 64
+            AND length(key_id) <= 64 AND length(queues) <= 16384 AND length(told) <= 16384
+            AND length(started_at) <= 40 AND length(seen_at) <= 40
+        )
     )
     """,
     # Code of version 1 does not know this row, and refuses what is newer than itself.
