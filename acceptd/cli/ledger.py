@@ -30,6 +30,7 @@ from acceptd.config import load_settings, policies_directory, require_state
 from acceptd.contracts.register import Register
 from acceptd.daemon_lock import acquire
 from acceptd.errors import AnchorError, ConfigError, LedgerError, StateError, UsageError
+from acceptd.objectstore.settings import ObjectsTable
 from acceptd.policy.load import load_reviewers
 from acceptd.policy.names import valid_model_id, valid_name
 from acceptd.policy.policy import Policy
@@ -49,6 +50,7 @@ from acceptd.release.signers import Auditor
 from acceptd.report.escape import line
 from acceptd.report.targets import Targets
 from acceptd.retention import audit as retention_audit
+from acceptd.retention.service import objects_of
 from acceptd.review import revocation
 from acceptd.review.desk import Desk
 
@@ -155,12 +157,21 @@ def _releases(
             desk = Desk(state, ledger, Policy(), load_reviewers(directory))
             contracts = Register(ledger, desk.reviewers).examine()
             found += rules_audit.examine(ledger)
-            beside = [*retention_audit.examine(state, ledger), *canary_audit.examine(ledger)]
+            elsewhere = _elsewhere(state, settings.objects, asked=objects)
+            beside = [*retention_audit.examine(state, ledger, elsewhere), *canary_audit.examine(ledger)]
             beside += advisories.examine(ledger, desk.reviewers)
             beside += revocation.examine(ledger, desk.reviewers)
             return [*found, *desk.examine(), *contracts, *beside]
     except (LedgerError, StateError, ConfigError) as error:
         return [audit.Difference("release", "releases", f"cannot be compared: {error}")]
+
+
+def _elsewhere(state: Path, table: ObjectsTable, *, asked: bool) -> Callable[[str], bool] | None:
+    """Return what says whether the object store of a fleet has a bundle; where it is not asked, it has each."""
+    place = objects_of(table, state)
+    if place is None or not asked:
+        return None if place is None else lambda _digest: True
+    return lambda digest: place.has("sealed", digest) or place.has("approved", digest)
 
 
 def _number(ledger: Ledger, wanted: str) -> int:

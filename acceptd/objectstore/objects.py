@@ -114,13 +114,16 @@ class Objects:
         except OSError as error:
             raise ObjectStoreError(f"{directory}: {error.strerror}") from error
         try:
+            small = [one for one in files.values() if one.size <= PART]
+            large = [one for one in files.values() if one.size > PART]  # those go in parts side by side
             with ThreadPoolExecutor(self._together, thread_name_prefix="objects-put") as pool:
-                found = list(_each(pool, partial(self._put_file, root), files.values(), self._together))
+                fresh = list(_each(pool, partial(self._put_file, root), small, self._together))
+            fresh += [self._put_file(root, one) for one in large]
             failpoint("objects.blobs-written")
             self._once(inventory_key(area, sealed.digest), data)
-            for one, fresh in zip(files.values(), found, strict=True):
+            for one, written in zip([*small, *large], fresh, strict=True):
                 # What was found may have been removed before the inventory named it.
-                if not fresh and self.remote.look(blob_key(one.sha256)) is None:
+                if not written and self.remote.look(blob_key(one.sha256)) is None:
                     self._put_file(root, one)
         finally:
             os.close(root)

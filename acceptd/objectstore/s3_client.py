@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+from types import SimpleNamespace
 from typing import Any, Final
 
 from acceptd.errors import (
@@ -50,6 +51,11 @@ def connected(table: ObjectsTable) -> Any:
 
     class Bounded(AIOHTTPSession):  # type: ignore[misc]
         """Takes no more of an answer than :data:`MOST_TOLD`; an object's body is bounded by who reads it."""
+
+        async def _get_session(self, proxy_url: Any) -> Any:
+            """Follow no redirection: aiohttp would, and a store could send this host's requests where it likes."""
+            session = await super()._get_session(proxy_url)
+            return SimpleNamespace(request=functools.partial(session.request, allow_redirects=False))
 
         async def send(self, request: Any) -> Any:
             streams, request.stream_output = request.stream_output, True
@@ -124,6 +130,9 @@ def translated(error: Exception, where: str, what: str, seconds: float) -> Objec
         return ObjectStoreError(f"{where} does not exist", remedy="make the bucket, or mend objects.url")
     if status == 404:
         return ObjectMissingError(f"{place}: there is none")
+    if 300 <= status < 400:
+        problem = f"{place}: the server sends us elsewhere ({status} {said}), and none is followed"
+        return ObjectStoreError(problem, remedy="set the region, or the endpoint, that the bucket has")
     if status in _REFUSED:
         return ObjectStoreError(f"{place}: refused: {said}", remedy=_CREDENTIALS)
     if (status >= 500 and status != 501) or status in {408, 409, 429} or code in _AGAIN:

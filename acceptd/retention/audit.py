@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 from sqlalchemy import select
 
+from acceptd.errors import ObjectStoreError
 from acceptd.record import tables
 from acceptd.record.audit import Difference
 from acceptd.record.log import Ledger
@@ -16,8 +18,12 @@ from acceptd.release.gone import BUNDLES
 _PAGE: Final = 1024
 
 
-def examine(state: Path, ledger: Ledger) -> list[Difference]:
-    """Return the held bundles whose bytes are neither kept, nor in the store, nor on record as removed."""
+def examine(state: Path, ledger: Ledger, elsewhere: Callable[[str], bool] | None = None) -> list[Difference]:
+    """Return the held bundles whose bytes are neither kept, nor in the store, nor on record as removed.
+
+    ``elsewhere`` says of a bundle digest whether its bytes lie in the object store of a fleet; it may raise
+    ObjectStoreError, which is one difference for all that it was to be asked about.
+    """
     gone = {name for _, name in removed(ledger, BUNDLES)}
     queue, judged = tables.submissions.c, tables.verdicts.c
     # That verdicts and queue are what the entries say, other parts of the audit see to.
@@ -37,7 +43,15 @@ def examine(state: Path, ledger: Ledger) -> list[Difference]:
             return found
         for row in page:
             after = row.id
-            if not ({row.id, row.bundle_digest} & gone or _kept(state, row.id, row.bundle_digest)):
+            try:
+                missing = not (
+                    {row.id, row.bundle_digest} & gone
+                    or _kept(state, row.id, row.bundle_digest)
+                    or (elsewhere is not None and elsewhere(row.bundle_digest))
+                )
+            except ObjectStoreError as error:
+                return [*found, Difference("kept", "objects", f"held bundles there are not looked at: {error}")]
+            if missing:
                 message = "the held bundle's bytes are missing, and no removal of them is on record"
                 found.append(Difference("kept", f"quarantine/{row.id}", message))
 

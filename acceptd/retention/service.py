@@ -12,7 +12,7 @@ import structlog
 
 from acceptd.config import RetentionTable
 from acceptd.errors import AcceptdError, ConfigError
-from acceptd.objectstore.objects import FOLDER, open_objects
+from acceptd.objectstore.objects import FOLDER, Objects, open_objects
 from acceptd.objectstore.settings import ObjectsTable
 from acceptd.policy.load import load_reviewers
 from acceptd.record.entry import utc_now
@@ -39,9 +39,13 @@ def look_at(state: Path, ledger: Ledger, rules: Rules, now: str = "") -> Look:
 
 def shelves_of(look: Look, table: ObjectsTable) -> Shelves | None:
     """Return a look at the object store that the settings name or the state holds; None where there is none."""
-    if not table.url and not (look.state / FOLDER).is_dir():
-        return None
-    return Shelves(look, open_objects(table, look.state), table.unused_days)
+    objects = objects_of(table, look.state)
+    return None if objects is None else Shelves(look, objects, table.unused_days)
+
+
+def objects_of(table: ObjectsTable, state: Path) -> Objects | None:
+    """Return the objects that the settings name or the state holds; None where there are none."""
+    return open_objects(table, state) if table.url or (state / FOLDER).is_dir() else None
 
 
 class Retention:

@@ -300,6 +300,25 @@ def test_a_lying_server_ends_in_one_line(
         assert objects.fetch_bundle("sealed", sealed.digest, tmp_path / "out") == sealed
 
 
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_server_sends_no_request_of_ours_elsewhere(s3_proxy: Proxy, status: int) -> None:
+    """A redirection is an error: whoever has the store has not this host's way into its network."""
+    other = Proxy(s3_proxy.server)
+    body = b"<Error><Code>PermanentRedirect</Code><Endpoint>127.0.0.1</Endpoint></Error>"
+
+    def sending(asked: Asked) -> Reply:
+        return Reply(status, [("Location", f"{other.endpoint}{asked.path}")], body, len(body))
+
+    with opened(s3_proxy.endpoint, s3_proxy.server.bucket(), tries=1) as objects:
+        sha256 = objects.put_blob(b"evidence")
+        s3_proxy.before = sending
+        for work in (lambda: objects.get_blob(sha256, 100), lambda: objects.put_blob(b"more"), objects.check):
+            with pytest.raises(ObjectStoreError):
+                work()
+    assert other.seen == []
+    other.close()
+
+
 @pytest.mark.usefixtures("small_parts")
 @pytest.mark.parametrize("method", ["GET", "PUT", "POST", "HEAD"])
 def test_a_server_that_fails_now_and_then_is_asked_again(s3_proxy: Proxy, tmp_path: Path, method: str) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from acceptd.config import Paths
-from acceptd.errors import ObjectMissingError
+from acceptd.errors import ObjectMissingError, ObjectsUnreachableError
 from acceptd.intake.seal import seal_directory
 from acceptd.objectstore.objects import Objects, open_objects
 from acceptd.objectstore.settings import ObjectsTable
@@ -18,6 +19,7 @@ from acceptd.policy.limits import LimitsTable
 from acceptd.record.queue import Queue
 from acceptd.record.removals import removed
 from acceptd.release.gone import BUNDLES
+from acceptd.retention import audit
 from acceptd.retention.collect import Collected, collect
 from acceptd.retention.objects import MARKS, Shelves
 from acceptd.retention.service import shelves_of
@@ -282,3 +284,25 @@ def test_a_state_without_objects_looks_at_none(world: Kept) -> None:
     with pytest.raises(ObjectMissingError):
         open_objects(ObjectsTable(), world.state).inventory("sealed", "0" * 64)
     assert not (world.state / "objects").exists()
+
+
+def test_a_held_bundle_in_the_object_store_is_not_missing(world: Kept, objects: Objects) -> None:
+    """And one that lies nowhere is; a store that is away is one difference and no more."""
+    sealed = put(world, objects, "s-1")
+    shutil.rmtree(world.state / "quarantine/s-1")
+    other = world.held("s-2")
+    shutil.rmtree(other)
+
+    def elsewhere(digest: str) -> bool:
+        return objects.has("sealed", digest)
+
+    assert [one.where for one in audit.examine(world.state, world.ledger, elsewhere)] == ["quarantine/s-2"]
+    objects.forget("sealed", sealed.digest)
+    assert len(audit.examine(world.state, world.ledger, elsewhere)) == 2
+    assert len(audit.examine(world.state, world.ledger)) == 2
+
+    def away(digest: str) -> bool:
+        raise ObjectsUnreachableError("nobody answers")
+
+    (found,) = audit.examine(world.state, world.ledger, away)
+    assert "not looked at: nobody answers" in found.message
