@@ -11,11 +11,11 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
-from acceptd.values import Count, Evidence
+from acceptd.values import Count, Evidence, Figure
 
 CLASSES: Final = "classes"
 """``note`` of the row of an output that holds the classes of boxes: other ones count in the boxes' own row."""
-Measure = float | str
+Measure = Figure
 Brief = Annotated[str, Field(max_length=400)]
 
 

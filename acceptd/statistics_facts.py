@@ -8,7 +8,7 @@ from pydantic import Field
 
 from acceptd.golden_facts import InputStats, QualityStats
 from acceptd.kind_facts import Audio, Boxes, Distribution, Embedding, Ranking, Sequence
-from acceptd.values import Count, Evidence, Problem
+from acceptd.values import Count, Evidence, Figure, Problem
 
 Against = Literal[
     "golden", "repeat", "unoptimised", "probe", "row", "order", "threads", "fresh", "concurrent", "batch",
@@ -55,8 +55,8 @@ class OutputStats(Evidence):
     note: str = ""
     n: int = 0
     exceeding: int = 0
-    max_abs: float | str = 0.0
-    max_rel: float | str = 0.0
+    max_abs: Figure = 0.0
+    max_rel: Figure = 0.0
     rtol: float = 0.0
     atol: float = 0.0
     worst_index: list[int] = []

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 Text = Annotated[str, Field(max_length=4096)]
 Count = Annotated[int, Field(ge=0)]
@@ -26,6 +26,17 @@ def _big(value: object) -> int:
 
 Big = Annotated[int, BeforeValidator(_big)]
 """An integer that may lie beyond 2**53 (then a decimal string on the wire)."""
+
+
+def _figure(value: str) -> str:
+    if value != value.strip() or "_" in value or not value.isascii():
+        raise ValueError("not a number")
+    float(value)  # ValueError says what it is not
+    return value
+
+
+Figure = float | Annotated[str, Field(max_length=40), AfterValidator(_figure)]
+"""A number that was measured; as text where no JSON number can be it (``inf``, ``-inf``, ``nan``)."""
 
 
 class Evidence(BaseModel):

@@ -341,6 +341,15 @@ def test_a_number_that_no_record_can_hold_is_refused_and_breaks_nothing() -> Non
     assert refused(case, **given).cause == "malformed"
 
 
+@pytest.mark.parametrize("figure", ["x", "0x10", "", "nan\n", "1_0", "1" * 41])
+def test_a_figure_that_is_no_number_is_refused_and_breaks_nothing(figure: str) -> None:
+    value = json.loads(fleet.Case().signed()[1])
+    rows = value["submission"]["others"][0]["statistics"]["outputs"]
+    rows[0]["max_abs"] = figure
+    case, given = _signs(canonical(value))
+    assert refused(case, **given).cause == "malformed"
+
+
 def _other_manifest(case: fleet.Case) -> None:
     other = world.a_manifest(lambda table: table["models"][0]["outputs"][0].update(tolerance={"atol": 1.0}))
     case.examined = case.examined.model_copy(update={"manifest": other})
