@@ -14,7 +14,7 @@ import typer
 
 from acceptd.cli.common import JsonOption, StateOption, chosen_state, console
 from acceptd.cli.times import span as seconds_of
-from acceptd.config import load_settings, require_state
+from acceptd.config import load_settings, policies_directory, require_state
 from acceptd.errors import LedgerStorageError, StateError, UsageError
 from acceptd.fleet.nodes import CHANNEL, Node, Nodes
 from acceptd.record.log import Ledger
@@ -48,6 +48,43 @@ def init(
     from acceptd.cli.tables import print_pairs
 
     print_pairs(console(), done.words())
+
+
+@app.command("enroll")
+def enroll(state: StateOption = None, json_: JsonOption = False) -> None:
+    """Print what lets this node take part: lines for the policy, and its login in the database.
+
+    Nobody's word counts before the lines stand in the policies directory of every node.
+    """
+    from acceptd.fleet.enroll import TRUSTED, login_lines, trust_lines
+    from acceptd.fleet.order import queue_of
+    from acceptd.record.node_key import node_signer
+    from acceptd.rules import load_rules
+
+    place = require_state(chosen_state(state)).state
+    settings = load_settings(place)
+    if settings.fleet is None:
+        raise UsageError(
+            f"{place}: this state is no node of a fleet", remedy="acceptd init --role ROLE --state DIR makes one"
+        )
+    name, role, wanted = settings.fleet.node, settings.fleet.role, settings.fleet.queues
+    tables: list[str] = []
+    key_id = ""
+    if TRUSTED[role]:
+        key = node_signer(place).public_key()
+        key_id = key.key_id
+        targets = load_rules(policies_directory(settings), settings.policy).targets
+        profiles = [one.profile.name for one in targets if not wanted or queue_of(one.profile) in wanted]
+        tables = [trust_lines(name, one, key, profiles) for one in TRUSTED[role]]
+    login = login_lines(name, role)
+    if json_:
+        body = {"name": name, "role": role, "key_id": key_id, "policy": "\n\n".join(tables), "sql": login}
+        typer.echo(json.dumps(body, sort_keys=True))
+        return
+    out = console()
+    for text in tables or ["# a promoter needs no [[fleet.trust]]: what it says bears the ledger's key"]:
+        out.print(f"{text}\n", markup=False, soft_wrap=True)
+    out.print(f"-- in the database, as the record's owner\n{login}", markup=False, soft_wrap=True)
 
 
 @app.command("status")

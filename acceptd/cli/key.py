@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 from cryptography.hazmat.primitives import serialization
@@ -21,6 +21,7 @@ from acceptd.cli.tables import print_table
 from acceptd.config import Paths, load_settings, policies_directory, require_state
 from acceptd.daemon_lock import acquire
 from acceptd.errors import ConfigError, UsageError
+from acceptd.fleet.enroll import trust_lines
 from acceptd.fleet.settings import FleetTable
 from acceptd.record import key_status
 from acceptd.record.keys import NODE, ROLES
@@ -30,6 +31,9 @@ from acceptd.release.layout import keys_lock
 from acceptd.release.settle import Terms
 from acceptd.report.escape import line
 from acceptd.rules import load_rules
+
+if TYPE_CHECKING:
+    from acceptd.policy.fleet import NodeRole
 
 app = typer.Typer(help="The instance's keys: list, show, rotate; a node's own.", no_args_is_help=True)
 RoleArgument = Annotated[str, typer.Argument(help="ledger, release or revocation.")]
@@ -105,7 +109,7 @@ def node(
         key = make_node_key(paths.state, public=found, replace=replace)
     else:
         key = node_signer(paths.state).public_key()
-    name = FleetTable().node
+    name = (load_settings(paths.state).fleet or FleetTable()).node
     text = base64.b64encode(key.raw).decode("ascii")
     if json_:
         typer.echo(json.dumps({"role": NODE, "name": name, "key_id": key.key_id, "public": text}, sort_keys=True))
@@ -114,9 +118,7 @@ def node(
     out.print(f"key    {key.key_id}", soft_wrap=True)
     out.print(f"public {text}", soft_wrap=True)
     out.print("", "for the policy:", "", sep="\n")
-    profiles = '\nprofiles = ["cpu"]' if role == "worker" else ""
-    table = f'[[fleet.trust]]\nname = "{name}"\nrole = "{role}"\nkey = "{text}"{profiles}'
-    out.print(table, markup=False, soft_wrap=True)
+    out.print(trust_lines(name, cast("NodeRole", role), key, ["cpu"]), markup=False, soft_wrap=True)
 
 
 @app.command("rotate")

@@ -152,6 +152,7 @@ PARTS: Final = {
     "fleet": {
         "init": "Make the fleet's database ready, or bring it to this version: tables, roles and rights, "
         "the task queue.",
+        "enroll": "Print what lets this node take part: lines for the policy, and its login in the database.",
         "status": "Print the nodes, the queues, what stands still and why, and how it is mended.",
         "drain": "Let a node finish what runs, and take no more. Exit 4 where --wait ends before it is drained.",
         "undrain": "Let a node that was drained take work again.",

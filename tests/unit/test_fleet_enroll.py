@@ -1,0 +1,78 @@
+"""What an operator pastes is what the policy and the database take, and belongs to this node."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from acceptd.cli import key
+from acceptd.cli.fleet import app
+from acceptd.cli.setup import init
+from acceptd.errors import UsageError
+from acceptd.fleet.settings import Role
+from acceptd.policy.fleet import FleetPolicyTable
+from acceptd.record.node_key import node_signer
+
+pytestmark = pytest.mark.unit
+
+
+def state_of(tmp_path: Path, role: Role, more: str = "") -> Path:
+    state = tmp_path / "state"
+    state.mkdir()
+    (state / "acceptd.toml").write_text(
+        f'[record]\nurl = "postgresql:///x"\n[fleet]\nrole = "{role}"\nname = "gpu-7"\n{more}'
+    )
+    return state
+
+
+def enrolled(state: Path) -> dict[str, str]:
+    done = CliRunner().invoke(app, ["enroll", "--json", "--state", str(state)])
+    assert done.exit_code == 0, done.exception
+    body: dict[str, str] = json.loads(done.output)
+    return body
+
+
+@pytest.mark.parametrize(
+    ("role", "roles"), [("worker", ["worker"]), ("intake", ["intake"]), ("all", ["intake", "worker"])]
+)
+def test_the_lines_are_a_policys_and_name_this_nodes_key(
+    tmp_path: Path, role: Role, roles: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = state_of(tmp_path, role)
+    monkeypatch.setattr("acceptd.cli.setup.Ledger.open", lambda *_a, **_k: pytest.fail("no ledger is needed"))
+    if role == "all":
+        (state / "keys").mkdir(mode=0o700)
+        from acceptd.config import Paths, load_settings
+        from acceptd.record.node_key import make_node_key
+
+        for path, mode in Paths(state).directories():
+            path.mkdir(mode=mode, exist_ok=True)
+        assert load_settings(state).fleet is not None
+        make_node_key(state)
+    else:
+        init(state=state, role=role, team=None, public=None)
+    body = enrolled(state)
+    found = FleetPolicyTable.model_validate(tomllib.loads(body["policy"])["fleet"])
+    assert [(one.name, one.role) for one in found.trust] == [("gpu-7", one) for one in roles]
+    assert {one.key_id for one in found.trust} == {node_signer(state).key_id} == {body["key_id"]}
+    assert all(one.profiles == (["cpu"] if one.role == "worker" else []) for one in found.trust)
+    groups = ", ".join(f"acceptd_{one}" for one in (["intake", "worker", "promoter"] if role == "all" else roles))
+    assert body["sql"] == f'CREATE ROLE "gpu-7" LOGIN IN ROLE {groups};'
+
+
+def test_the_key_command_names_the_node_as_its_settings_do(tmp_path: Path) -> None:
+    state = state_of(tmp_path, "worker")
+    init(state=state, role="worker", team=None, public=None)
+    text = CliRunner().invoke(key.app, ["node", "--state", str(state)]).output
+    assert tomllib.loads(text.partition("for the policy:")[2])["fleet"]["trust"][0]["name"] == "gpu-7"
+
+
+def test_a_state_of_no_fleet_has_nobody_to_enroll(tmp_path: Path) -> None:
+    init(state=tmp_path / "own", team=None, public=None)
+    done = CliRunner().invoke(app, ["enroll", "--state", str(tmp_path / "own")])
+    assert isinstance(done.exception, UsageError)
+    assert "acceptd init --role" in done.exception.remedy
