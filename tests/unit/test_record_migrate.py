@@ -143,6 +143,8 @@ def test_a_database_of_before_alembic_is_migrated_and_stamped_and_goes_on(state:
     assert (done.before, done.after) == (1, 2)
     with raw(state) as connection:
         assert connection.execute("SELECT * FROM alembic_version").fetchall() == [("0002",)]
+        said = connection.execute("SELECT value FROM meta WHERE key = 'readable_from'").fetchall()
+        assert said == [(str(tables.READABLE_FROM),)], "as a new database has it"
     assert audit.verify(state) == []
     with Ledger.open(state, create=False) as ledger:
         assert ledger.append("note", {}).seq == 11
