@@ -78,7 +78,7 @@ class Fleet:
         state = self.state(name)
         state.mkdir()
         self.roles[name] = role
-        url = self.server.url(self.database, OWNER)
+        url = self.server.url(self.database, self.login(name, role))
         (state / "acceptd.toml").write_text(
             f'policy = "fleet"\npolicies = "{self.policies}"\nmin_free_bytes = 0\n'
             + settings
@@ -87,11 +87,22 @@ class Fleet:
             + f'[fleet]\nname = "{name}"\nrole = "{role}"\nlook_seconds = 1.0\nretry_seconds = 0.2\n'
             + f"beat_seconds = 0.5\nstalled_seconds = 3.0\n{self.fleet}"
         )
+        if not self.trust and len(self.roles) == 1:
+            owner = {"ACCEPTD_RECORD_URL": self.server.url(self.database, OWNER)}
+            self.command("fleet", "init", "--state", str(state), **owner)
+        if role != "all":
+            self.server.execute(f"CREATE ROLE {self.login(name, role)} LOGIN IN ROLE acceptd_{role}")
         words = ["init", "--state", str(state), "--role", role]
         self.command(*words, *(["--team", team] if role in {"intake", "all"} else []))
         if role in {"intake", "worker", "all"} and trusted:
             self.trusts(name, profiles=profiles, heldout=heldout)
         return state
+
+    def login(self, name: str, role: Role) -> str:
+        """Return the login of a node: a member of its role in the database; the owner does everything."""
+        if role == "all":
+            return OWNER
+        return f"{self.database}_{name}"
 
     def trusts(self, name: str, *, profiles: tuple[str, ...] = ("cpu",), heldout: bool = False) -> None:
         """Name a node's key in the policy, in its roles."""
@@ -107,11 +118,16 @@ class Fleet:
     def start(self, *names: str, environment: Mapping[str, str] | None = None) -> None:
         """Start nodes and wait until they are ready."""
         for name in names:
-            words = ["daemon", "--state", str(self.state(name))]
-            more = {**self.environment, **(environment or {})}
-            self.running[name] = Running(words, self.root / f"{name}.log", self.bell, environment=more)
+            self.launch(name, environment=environment)
         for name in names:
             self.running[name].ready()
+
+    def launch(self, name: str, *words: str, environment: Mapping[str, str] | None = None) -> Running:
+        """Start a node, ready or not."""
+        command = ["daemon", "--state", str(self.state(name)), *words]
+        more = {**self.environment, **(environment or {})}
+        self.running[name] = Running(command, self.root / f"{name}.log", self.bell, environment=more)
+        return self.running[name]
 
     def kill(self, name: str) -> None:
         """Kill a node at once, with everything that it started."""
@@ -196,10 +212,10 @@ class Fleet:
         """Wait until something holds of the record."""
         self.bell.until(holds, lambda: f"{what}; {self.tails()}")
 
-    def command(self, *words: str) -> str:
+    def command(self, *words: str, **more: str) -> str:
         """Run a command to its end and return what it prints."""
         done = subprocess.run(
-            [sys.executable, "-m", "acceptd", *words], cwd=ROOT, env={**os.environ, **self.environment},
+            [sys.executable, "-m", "acceptd", *words], cwd=ROOT, env={**os.environ, **self.environment, **more},
             capture_output=True, text=True, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr + done.stdout
