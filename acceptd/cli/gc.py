@@ -43,7 +43,8 @@ def gc(
             look = look_at(paths.state, ledger, rules)
             planned = plan(look, settings.retention)
             if (shelves := shelves_of(look, settings.objects)) is not None:
-                planned += [*shelves.bundles(settings.retention), *shelves.contents()]
+                planned += shelves.bundles(settings.retention)
+                planned += [*shelves.outputs(settings.retention), *shelves.contents()]
         done = Collected([one for one in planned if one.goes], [one for one in planned if not one.goes])
     else:
         with sealing(paths.state) as ledger, progress_console().status("removing what has had its time"):

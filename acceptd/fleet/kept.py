@@ -41,7 +41,7 @@ class Uploading:
             if (descriptor := self.here.open(file)) is None:
                 continue  # what is missing costs a replay, never a verdict
             try:
-                self.objects.put_blob(_read(descriptor, file.size))
+                self.objects.put_blob(_read(descriptor, file.size), "outputs")
             finally:
                 os.close(descriptor)
             self.here.forget(file)
@@ -68,7 +68,7 @@ def fetch(objects: Objects, directory: Path, files: Iterable[KeptFile], most: in
         if os.path.lexists(directory / file.sha256):
             continue
         try:
-            data = objects.get_blob(file.sha256, file.size)
+            data = objects.get_blob(file.sha256, file.size, "outputs")
             with contextlib.suppress(FileExistsError):
                 directory.mkdir(mode=0o700)
             replace_file(directory, file.sha256, data, 0o600)

@@ -16,7 +16,9 @@ Area = Literal["sealed", "approved"]
 AREAS: Final[tuple[Area, ...]] = ("sealed", "approved")
 MAX_BYTES: Final = 64 << 20
 BLOBS: Final = "blobs/sha256"
-EVIDENCE: Final = "evidence/sha256"
+Shelf = Literal["evidence", "outputs"]
+SHELVES: Final[tuple[Shelf, ...]] = ("evidence", "outputs")
+"""What nodes measured, which stays; and outputs of models that a replay may want, which go after their days."""
 _ANY: Final = LimitsTable(
     files=1 << 20, bundle_bytes=1 << 50, file_bytes=1 << 50, path_bytes=1 << 16, path_depth=64
 )
@@ -35,9 +37,11 @@ def blob_key(sha256: str) -> str:
     return f"{BLOBS}/{valid_digest(sha256)[:2]}/{sha256}"
 
 
-def evidence_key(sha256: str) -> str:
-    """Return the key of a piece of evidence."""
-    return f"{EVIDENCE}/{valid_digest(sha256)[:2]}/{sha256}"
+def evidence_key(sha256: str, shelf: Shelf = "evidence") -> str:
+    """Return the key of a piece of evidence, or of kept outputs; raise ObjectStoreError for another shelf."""
+    if shelf not in SHELVES:
+        raise ObjectStoreError(f"there is no shelf {shown(str(shelf), 40)!r} of objects")
+    return f"{shelf}/sha256/{valid_digest(sha256)[:2]}/{sha256}"
 
 
 def inventory_key(area: Area, digest: str) -> str:

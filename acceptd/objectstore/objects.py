@@ -1,9 +1,9 @@
 """Bundles and evidence in an object store, by their digests.
 
-``blobs/sha256/<aa>/<sha256>`` holds contents of bundles, each once, ``evidence/sha256/<aa>/<sha256>`` what nodes
-measured; ``sealed/<bundle digest>.json`` and ``approved/<bundle digest>.json`` the inventory whose SHA-256 is the
-bundle digest. A bundle is there when its inventory is, which is written last. Whatever is found instead of
-written is read and hashed before it counts.
+``blobs/sha256/<aa>/<sha256>`` holds contents of bundles, each once; ``evidence/`` alike what nodes measured, and
+``outputs/`` what replays may want; ``sealed/<bundle digest>.json`` and ``approved/<bundle digest>.json`` the
+inventory whose SHA-256 is the bundle digest. A bundle is there when its inventory is, which is written last.
+Whatever is found instead of written is read and hashed before it counts.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from acceptd.intake.target import SealTarget
 from acceptd.metrics.counting import Counting
 from acceptd.objectstore import inventory
 from acceptd.objectstore.counted import Counted
-from acceptd.objectstore.inventory import Area, blob_key, evidence_key, inventory_key
+from acceptd.objectstore.inventory import Area, Shelf, blob_key, evidence_key, inventory_key
 from acceptd.objectstore.local import Directory
 from acceptd.objectstore.remote import PART, Remote
 from acceptd.objectstore.settings import ObjectsTable, parsed
@@ -187,15 +187,15 @@ class Objects:
 
     # -- evidence -------------------------------------------------------------------------------------
 
-    def put_blob(self, data: bytes) -> str:
+    def put_blob(self, data: bytes, shelf: Shelf = "evidence") -> str:
         """Write a piece of evidence and return its SHA-256 in hex; what is there already is verified first."""
         sha256 = hashlib.sha256(data).hexdigest()
-        self._once(evidence_key(sha256), data)
+        self._once(evidence_key(sha256, shelf), data)
         return sha256
 
-    def get_blob(self, sha256: str, most: int) -> bytes:
+    def get_blob(self, sha256: str, most: int, shelf: Shelf = "evidence") -> bytes:
         """Return evidence by its SHA-256; raise ObjectDamagedError for other bytes or more than ``most``."""
-        data, _ = self.remote.read(evidence_key(sha256), most)
+        data, _ = self.remote.read(evidence_key(sha256, shelf), most)
         if not hmac.compare_digest(hashlib.sha256(data).hexdigest(), sha256):
             raise ObjectDamagedError(f"{self.remote.where}: the object {sha256} has other bytes")
         return data

@@ -27,7 +27,7 @@ from acceptd.errors import (
 )
 from acceptd.objectstore import s3_client
 from acceptd.objectstore.remote import PART, Found
-from acceptd.objectstore.s3_client import translated
+from acceptd.objectstore.s3_client import told_seconds, told_size, translated
 from acceptd.objectstore.settings import ObjectsTable, parsed
 
 T = TypeVar("T")
@@ -98,7 +98,7 @@ class Bucket:
             told = self._run(self._call(f"look at {key}", "head_object", key))
         except ObjectMissingError:
             return None
-        return Found(key, _size(told.get("ContentLength")), str(told.get("ETag", "")), _seconds(told))
+        return Found(key, told_size(told.get("ContentLength")), str(told.get("ETag", "")), told_seconds(told))
 
     def create(self, key: str, data: bytes) -> bool:
         """As :meth:`Remote.create`."""
@@ -190,9 +190,9 @@ class Bucket:
                 if key.startswith(f"{self._prefix}{prefix}"):
                     yield Found(
                         key.removeprefix(self._prefix),
-                        _size(one.get("Size")),
+                        told_size(one.get("Size")),
                         str(one.get("ETag", "")),
-                        _seconds(one),
+                        told_seconds(one),
                     )
             after = told.get("NextContinuationToken")
             if not told.get("IsTruncated") or not after:
@@ -349,7 +349,7 @@ class Bucket:
     async def _whole(self, key: str, most: int) -> tuple[bytes, str]:
         async def once() -> tuple[bytes, str]:
             told = await self._fs._call_s3("get_object", Bucket=self._bucket, Key=f"{self._prefix}{key}")
-            size = _size(told.get("ContentLength"))
+            size = told_size(told.get("ContentLength"))
             if size > most:
                 told["Body"].close()
                 raise ObjectDamagedError(f"{self.where}: {key} has {size} bytes; at most {most} are expected")
@@ -367,7 +367,7 @@ class Bucket:
             whole = (
                 str(told.get("ContentRange", "")).rpartition("/")[2] if part else str(told.get("ContentLength"))
             )
-            if whole != str(size) or _size(told.get("ContentLength")) != length:
+            if whole != str(size) or told_size(told.get("ContentLength")) != length:
                 told["Body"].close()
                 raise ObjectDamagedError(f"{self.where}: {key} has another size than its {size} bytes")
             return await self._body(key, told["Body"], length)
@@ -401,13 +401,3 @@ def _read(source: int, most: int) -> bytes:
 def _right(key: str, found: str, length: int, sha256: str, size: int) -> None:
     if length != size or not hmac.compare_digest(found, sha256):
         raise ObjectDamagedError(f"{key}: the file to be kept is not the one that was sealed")
-
-
-def _size(value: Any) -> int:
-    """Return a length that a server told; -1, which nothing has, for what is none."""
-    return value if type(value) is int and value >= 0 else -1
-
-
-def _seconds(told: Any) -> float:
-    moment = told.get("LastModified")
-    return float(moment.timestamp()) if hasattr(moment, "timestamp") else 0.0

@@ -172,3 +172,14 @@ def _told(error: Exception) -> tuple[int, str, str]:
             return int(status), "" if code == str(status) else code, str(told.get("Message", ""))[:200]
         seen = seen.__cause__ or seen.__context__
     return 0, "", ""
+
+
+def told_size(value: Any) -> int:
+    """Return a length that a server told; -1, which nothing has, for what is none."""
+    return value if type(value) is int and value >= 0 else -1
+
+
+def told_seconds(told: Any) -> float:
+    """Return when an object was written, as a server told; 0 where it did not."""
+    moment = told.get("LastModified")
+    return float(moment.timestamp()) if hasattr(moment, "timestamp") else 0.0

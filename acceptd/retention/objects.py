@@ -29,6 +29,7 @@ from acceptd.retention.rules import Decided, Thing, after, decide
 
 MARKS: Final = "collect/unused.json"
 _MOST_MARKS: Final = 64 << 20
+_BATCH: Final = 256
 _UNDER_WAY: Final = 86_400.0
 """Seconds after which what was begun and never finished is swept."""
 PLACE: Final = "objects"
@@ -85,6 +86,14 @@ class Shelves:
                 told.append(decide(replace(mine, keeps=f"its record cannot be read: {error}"), table, look.now))
         return next((one for one in told if not one.goes), told[-1])
 
+    def outputs(self, table: RetentionTable) -> Iterator[Decided]:
+        """Yield the kept outputs, which go as those in the state do: days after they were last kept."""
+        for found in self.objects.remote.listed("outputs/"):
+            sha256 = found.key.rpartition("/")[2]
+            if trust.SHA256.fullmatch(sha256) and found.key == inventory.evidence_key(sha256, "outputs"):
+                thing = Thing("outputs", f"{PLACE}/outputs", sha256, found.size, _stamp(found.modified))
+                yield decide(thing, table, self.look.now)
+
     # -- contents -------------------------------------------------------------------------------------
 
     def contents(self) -> list[Decided]:
@@ -100,8 +109,7 @@ class Shelves:
         thing = Thing("object", f"{PLACE}/blobs", sha256, found.size, marks.get(sha256, ""))
         if not thing.since:
             return Decided(thing, False, "nothing names it: noted, and gone after objects.unused_days")
-        written = datetime.fromtimestamp(found.modified, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        due = after(max(thing.since, written), self.unused_days)
+        due = after(max(thing.since, _stamp(found.modified)), self.unused_days)
         if self.look.now < due:
             return Decided(thing, False, f"until {due[:10]} (objects.unused_days = {self.unused_days})")
         return Decided(thing, True, f"nothing names it since {thing.since[:10]}")
@@ -151,6 +159,7 @@ class Shelves:
             if stopped():
                 return
             yield self._bundle(planned, table, enter) if planned.goes else planned
+        yield from self._outputs(table, enter, stopped)
         marks, tag = self._marks()
         decided = self.contents()
         due = {one.thing.name for one in decided if one.goes} - self._named()  # an inventory came meanwhile
@@ -173,6 +182,25 @@ class Shelves:
             self.objects.remote.remove(key)
             yield one
 
+    def _outputs(
+        self, table: RetentionTable, enter: Callable[[list[Decided]], None], stopped: Callable[[], bool]
+    ) -> Iterator[Decided]:
+        """Remove kept outputs, so many by one entry; one that was kept again meanwhile is young, and stays."""
+        decided = list(self.outputs(table))
+        yield from (one for one in decided if not one.goes)
+        due = [one for one in decided if one.goes]
+        for first in range(0, len(due), _BATCH):
+            if stopped():
+                return
+            batch = due[first : first + _BATCH]
+            enter(batch)
+            for one in batch:
+                key = inventory.evidence_key(one.thing.name, "outputs")
+                found = self.objects.remote.look(key)
+                if found is not None and _stamp(found.modified) == one.thing.since:
+                    self.objects.remote.remove(key)
+                    yield one
+
     def _bundle(self, planned: Decided, table: RetentionTable, enter: Callable[[list[Decided]], None]) -> Decided:
         look, thing = self.look, planned.thing
         area: Area = "approved" if thing.folder.endswith("/approved") else "sealed"
@@ -190,6 +218,10 @@ class Shelves:
             failpoint("retention.object.entered")
             self.objects.forget(area, thing.digest)
         return again
+
+
+def _stamp(moment: float) -> str:
+    return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _moment(value: object) -> bool:

@@ -357,9 +357,11 @@ def test_a_server_that_drips_is_not_waited_for(s3_proxy: Proxy, tmp_path: Path) 
         if _gets(asked):
             reply.piece, reply.pause = 1, 0.4
 
-    with opened(s3_proxy.endpoint, s3_proxy.server.bucket(), seconds=1.0, tries=1) as objects:
+    with opened(s3_proxy.endpoint, s3_proxy.server.bucket(), tries=1) as objects:
         objects.put_bundle("sealed", directory, sealed)
         s3_proxy.fault = slow
+        remote: Any = objects.remote
+        remote._table = remote._table.model_copy(update={"seconds": 1.0})
         with pytest.raises(ObjectsUnreachableError, match="within 1 s"):
             objects.fetch_bundle("sealed", sealed.digest, tmp_path / "out")
 

@@ -251,6 +251,21 @@ def test_evidence_is_never_collected(world: Kept, objects: Objects) -> None:
     assert objects.get_blob(sha256, 100) == b"evidence"
 
 
+def test_kept_outputs_go_after_their_days_and_one_that_is_kept_again_begins_anew(
+    world: Kept, objects: Objects
+) -> None:
+    """By one entry for all of them."""
+    first, second = objects.put_blob(b"first", "outputs"), objects.put_blob(b"second", "outputs")
+    assert gone(run(world, objects, 9.9)) == set()
+    (path,) = (world.state / "objects/outputs").rglob(second)
+    os.utime(path, (NOW + 5 * 86_400,) * 2)
+    assert gone(run(world, objects, 10.1)) == {f"objects/outputs/{first}"}
+    assert objects.get_blob(second, 10, "outputs") == b"second"
+    assert first in {name for _, name in removed(world.ledger, {"outputs"})}
+    with pytest.raises(ObjectMissingError):
+        objects.get_blob(second, 10)  # they are no evidence
+
+
 def test_a_store_that_cannot_be_reached_keeps_nothing_else_from_going(world: Kept, tmp_path: Path) -> None:
     """One line says so."""
     world.held("s-1")

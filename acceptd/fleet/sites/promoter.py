@@ -104,7 +104,9 @@ class PromoterWing:
         )
         self._keys = keys
         self._approved: set[str] = set()
-        self._retention = Retention(paths.state, node.ledger, rules, helm.settings.retention)
+        self._retention = Retention(
+            paths.state, node.ledger, rules, helm.settings.retention, helm.settings.objects
+        )
         stack.callback(self._retention.stop)
         self._refill = Refill(node.ledger.reading, self.promoter.offer)
         self.slots = SLOTS
