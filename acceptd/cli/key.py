@@ -21,7 +21,8 @@ from acceptd.cli.tables import print_table
 from acceptd.config import Paths, load_settings, policies_directory, require_state
 from acceptd.daemon_lock import acquire
 from acceptd.errors import ConfigError, UsageError
-from acceptd.fleet.enroll import trust_lines
+from acceptd.fleet.enroll import TRUSTED, trust_lines
+from acceptd.fleet.order import queue_of
 from acceptd.fleet.settings import FleetTable
 from acceptd.record import key_status
 from acceptd.record.keys import NODE, ROLES
@@ -33,7 +34,7 @@ from acceptd.report.escape import line
 from acceptd.rules import load_rules
 
 if TYPE_CHECKING:
-    from acceptd.policy.fleet import NodeRole
+    from acceptd.fleet.settings import Role
 
 app = typer.Typer(help="The instance's keys: list, show, rotate; a node's own.", no_args_is_help=True)
 RoleArgument = Annotated[str, typer.Argument(help="ledger, release or revocation.")]
@@ -92,7 +93,9 @@ def node(
         Path | None,
         typer.Option("--public", help="With --make: the key is behind keys.node.command; its public half."),
     ] = None,
-    role: Annotated[str, typer.Option("--role", help="For the policy's table: intake or worker.")] = "worker",
+    role: Annotated[
+        str, typer.Option("--role", help="For the policy: intake or worker; left out: as acceptd.toml says.")
+    ] = "",
     state: StateOption = None,
     json_: JsonOption = False,
 ) -> None:
@@ -101,7 +104,7 @@ def node(
 
     if (replace or public is not None) and not make:
         raise UsageError("--replace and --public go with --make", remedy="give --make too")
-    if role not in {"intake", "worker"}:
+    if role not in {"", "intake", "worker"}:
         raise UsageError(f"{role!r:.40} is no role that a policy trusts a node with", remedy="intake or worker")
     paths = require_state(chosen_state(state))
     if make:
@@ -109,16 +112,27 @@ def node(
         key = make_node_key(paths.state, public=found, replace=replace)
     else:
         key = node_signer(paths.state).public_key()
-    name = (load_settings(paths.state).fleet or FleetTable()).node
+    fleet = load_settings(paths.state).fleet or FleetTable()
     text = base64.b64encode(key.raw).decode("ascii")
     if json_:
-        typer.echo(json.dumps({"role": NODE, "name": name, "key_id": key.key_id, "public": text}, sort_keys=True))
+        told = {"role": NODE, "name": fleet.node, "key_id": key.key_id, "public": text}
+        typer.echo(json.dumps(told, sort_keys=True))
         return
     out = console()
     out.print(f"key    {key.key_id}", soft_wrap=True)
     out.print(f"public {text}", soft_wrap=True)
-    out.print("", "for the policy:", "", sep="\n")
-    out.print(trust_lines(name, cast("NodeRole", role), key, ["cpu"]), markup=False, soft_wrap=True)
+    roles = TRUSTED[cast("Role", role) if role else fleet.role]
+    out.print("", "for the policy:" if roles else "a promoter's own word bears the ledger's key", sep="\n")
+    for one in roles:
+        profiles = _profiles(paths, fleet) if one == "worker" else []
+        out.print("", trust_lines(fleet.node, one, key, profiles), sep="\n", markup=False, soft_wrap=True)
+
+
+def _profiles(paths: Paths, fleet: FleetTable) -> list[str]:
+    """Return the policy's profiles whose queues this node takes, for a person to look at."""
+    settings = load_settings(paths.state)
+    targets = load_rules(policies_directory(settings), settings.policy).targets
+    return [one.profile.name for one in targets if not fleet.queues or queue_of(one.profile) in fleet.queues]
 
 
 @app.command("rotate")

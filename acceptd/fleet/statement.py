@@ -216,6 +216,8 @@ def _heldout(found: Examined, order: Order) -> Iterator[str]:
     held = found.submission.heldout
     if (held is not None) != (order.heldout > 0):
         yield "held-out vectors were not asked for" if held is not None else "held-out vectors were not evaluated"
+    elif held is not None and held.status not in {"run", "refused"}:
+        yield f"held-out vectors were not evaluated: {held.status}"
     elif held is not None and held.status == "run" and held.number != order.heldout:
         yield f"it is the held-out evaluation {held.number}"
 

@@ -271,7 +271,7 @@ def test_evidence_for_anything_else_than_the_order_is_refused_before_it_is_fetch
 
 
 def test_evidence_of_a_worker_that_may_not_is_none_of_held_out_vectors() -> None:
-    asked = fleet.order(heldout=3, of=1, round=2)
+    asked = fleet.order(heldout=3, round=2)
     due = Due(asked, "mosaic", world.sealed(), "cpu")
     held = heldout_world.held(heldout_world.decoded()).model_copy(update={"number": 3})
     case = fleet.Case(order=asked, due=due).evidence(heldout=held)
@@ -282,6 +282,9 @@ def test_evidence_of_a_worker_that_may_not_is_none_of_held_out_vectors() -> None
     assert refused(case).cause == "contradiction"
     case.evidence(heldout=None)
     assert refused(case).cause == "contradiction"
+    for status in ("local", "spent"):  # what a desk says that has none, and what the promoter alone can know
+        case.evidence(heldout=HeldOut.model_validate({"status": status, "number": 3}))
+        assert refused(case).cause == "contradiction"
 
 
 # -- what was stored, and what it says ---------------------------------------------------------------------

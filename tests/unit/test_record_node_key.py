@@ -162,8 +162,8 @@ def test_what_it_prints_is_a_table_that_a_policy_takes(state: Path) -> None:
     again = call(state)
     assert again.output == made.output
     table = tomllib.loads(made.output[made.output.index("[[fleet.trust]]") :])["fleet"]
-    (one,) = FleetPolicyTable.model_validate(table).trust
-    assert one.role == "worker"
+    taker, one = FleetPolicyTable.model_validate(table).trust  # a node that is not told to be one of them is both
+    assert (taker.role, one.role, one.profiles) == ("intake", "worker", ["cpu"])
     assert one.key_id == node_signer(state).key_id
     told = json.loads(call(state, "--json").output)
     assert told == {"role": NODE, "name": one.name, "key_id": one.key_id, "public": one.key}
@@ -173,6 +173,13 @@ def test_what_it_prints_is_a_table_that_a_policy_takes(state: Path) -> None:
         tomllib.loads(intake[intake.index("[[fleet.trust]]") :])["fleet"]
     ).trust
     assert other.role == "intake"
+
+
+def test_what_acceptd_toml_says_of_the_node_stands_in_the_table(state: Path) -> None:
+    (state / "acceptd.toml").write_text('[fleet]\nrole = "worker"\nname = "gpu-7"\nqueues = ["cuda"]\n')
+    made = call(state, "--make").output
+    (one,) = tomllib.loads(made[made.index("[[fleet.trust]]") :])["fleet"]["trust"]
+    assert (one["name"], one["role"], one["profiles"]) == ("gpu-7", "worker", [])  # the policy has none for CUDA
 
 
 @pytest.mark.parametrize(
