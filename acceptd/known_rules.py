@@ -44,8 +44,7 @@ class KnownRules:
         with self._lock:
             fresh = self.fresh(rules, agreed)
             if fresh.entries:
-                with self.ledger.transaction() as change:
-                    fresh.enter(change)
+                self.ledger.change(fresh.enter)
                 self.note(fresh)
 
     def fresh(self, rules: Rules, agreed: Agreed) -> Fresh:

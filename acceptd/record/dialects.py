@@ -15,6 +15,7 @@ from sqlalchemy.types import TypeDecorator
 
 _ESCAPE: Final = "\x01"
 _NUL: Final = "\x00"
+_JSON_NUL, _JSON_BLANK = r"\u0000", r"\u0020"
 
 
 class PlainText(TypeDecorator[str]):
@@ -80,7 +81,9 @@ def _observed_sqlite(element: Observed, compiler: SQLCompiler, **more: Any) -> s
 
 @compiles(Observed, "postgresql")
 def _observed_postgresql(element: Observed, compiler: SQLCompiler, **more: Any) -> str:
-    return f"((({compiler.process(element.clauses, **more)})::json ->> 'observed') IS NOT DISTINCT FROM 'true')"
+    # PostgreSQL reads no JSON with an escaped NUL in it; an escape of another character stands as well anywhere.
+    plain = f"replace({compiler.process(element.clauses, **more)}, '{_JSON_NUL}', '{_JSON_BLANK}')"
+    return f"(({plain}::json ->> 'observed') IS NOT DISTINCT FROM 'true')"
 
 
 class InEntryOrder(ColumnElement[int]):

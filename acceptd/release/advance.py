@@ -8,7 +8,7 @@ from pathlib import Path
 
 from acceptd.errors import ReleaseError, StateError
 from acceptd.record.failpoint import failpoint
-from acceptd.record.log import Ledger
+from acceptd.record.log import Ledger, Transaction
 from acceptd.release import store, trust
 from acceptd.release.book import Row, read_book
 from acceptd.release.document import write_release
@@ -52,7 +52,8 @@ def advance(
     keys.answering()
     prior = read_book(ledger).current(order.model_id, order.channel)
     failpoint(f"{point}.stored")
-    with ledger.transaction() as change:
+
+    def intend(change: Transaction) -> None:
         allowed(change.now())
         free = change.next_release_number(order.model_id, order.channel)
         # A ledger restored from a backup has forgotten numbers that directories still bear.
@@ -79,6 +80,8 @@ def advance(
         said = {"by": order.by, "rule": order.rule.body(), "glass": order.glass}
         body |= {key: value for key, value in said.items() if value}
         change.append("intent", body)
+
+    ledger.change(intend)
     failpoint(f"{point}.intended")
     row = read_book(ledger).pending(order.model_id, order.channel)[-1]
     try:
@@ -86,7 +89,9 @@ def advance(
         failpoint(f"{point}.written")
         finish(state, ledger, keys, row, release_digest, document, terms)
     except OSError as error:
-        raise StateError(f"release {number} of {order.model_id}: {error.strerror}: {error.filename}") from error
+        raise StateError(
+            f"release {row.number} of {order.model_id}: {error.strerror}: {error.filename}"
+        ) from error
     return released(state, read_book(ledger).rows(order.model_id, order.channel)[-1], new=True)
 
 
