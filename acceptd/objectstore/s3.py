@@ -33,6 +33,8 @@ from acceptd.objectstore.settings import ObjectsTable, parsed
 T = TypeVar("T")
 _FIRST_PAUSE: Final = 0.25
 _LONGEST_PAUSE: Final = 15.0
+_SECONDS_OF_A_PART: Final = 2.0
+"""More for the request that ends an upload, for each of its parts: a store may put them together meanwhile."""
 _MOST_PARTS: Final = 10_000
 """Of one multipart upload: S3's own limit."""
 _PROBES: Final = ("probe/once", "probe/once-in-parts")
@@ -177,7 +179,7 @@ class Bucket:
 
     def listed(self, prefix: str) -> Iterator[Found]:
         """As :meth:`Remote.listed`."""
-        token: dict[str, str] = {}
+        token: dict[str, Any] = {}
         while True:
             told = self._run(
                 self._call(
@@ -267,31 +269,34 @@ class Bucket:
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         return self._wait(self._start(work))
 
-    async def _again(self, what: str, work: Callable[[], Awaitable[T]]) -> T:
-        """Do one request until it worked, or failed for good, or as often as is allowed."""
+    async def _again(self, what: str, work: Callable[[], Awaitable[T]], more: float = 0.0) -> T:
+        """Do one request until it worked, or failed for good, or as often as is allowed; ``more``: seconds."""
+        seconds = self._table.seconds + more
         for turn in range(self._table.tries):
             if turn:
                 pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** (turn - 1))
                 await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 - spreads the load
             try:
-                async with asyncio.timeout(self._table.seconds):
+                async with asyncio.timeout(seconds):
                     return await work()
             except Exception as error:
-                found = translated(error, self.where, what, self._table.seconds)
+                found = translated(error, self.where, what, seconds)
                 if not isinstance(found, ObjectsUnreachableError) or turn + 1 == self._table.tries:
                     raise found from error
         raise AssertionError("tries is at least 1")
 
-    async def _call(self, what: str, method: str, key: str | None, **more: Any) -> dict[str, Any]:
+    async def _call(
+        self, what: str, method: str, key: str | None, seconds: float = 0.0, **more: Any
+    ) -> dict[str, Any]:
         named = {} if key is None else {"Key": f"{self._prefix}{key}"}
 
         async def once() -> dict[str, Any]:
             told = await self._fs._call_s3(method, Bucket=self._bucket, **named, **more)
             return dict(told)
 
-        return await self._again(what, once)
+        return await self._again(what, once, seconds)
 
-    async def _put(self, key: str, data: bytes, condition: dict[str, str]) -> bool:
+    async def _put(self, key: str, data: bytes, condition: dict[str, Any]) -> bool:
         """Write one object by one request; False where its condition does not hold."""
         try:
             await self._call(f"write {key}", "put_object", key, Body=data, **condition)
@@ -317,8 +322,13 @@ class Bucket:
     ) -> bool:
         more = {"UploadId": upload, "MultipartUpload": {"Parts": parts}, **condition}
         try:
-            await self._call(f"write {key}", "complete_multipart_upload", key, **more)
+            seconds = _SECONDS_OF_A_PART * len(parts)
+            await self._call(f"write {key}", "complete_multipart_upload", key, seconds, **more)
         except s3_client.NotHeldError:
+            return False
+        except ObjectMissingError:
+            # Completed by a try whose answer was lost: what is there is read and hashed, as another's would be.
+            await self._call(f"look at {key}", "head_object", key)
             return False
         return True
 

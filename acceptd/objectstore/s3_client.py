@@ -20,6 +20,8 @@ from acceptd.objectstore.settings import ObjectsTable
 MOST_TOLD: Final = 8 << 20
 """Bytes of an answer that is no object: a page of a list, an error. A thousand keys of 1 KiB are 1.3 MiB."""
 _CONNECT_SECONDS: Final = 10.0
+_READ_SECONDS: Final = 3600.0
+"""Of the client between two bytes; every request has a deadline of ours, which is shorter."""
 _AGAIN: Final = frozenset(
     {"SlowDown", "RequestTimeout", "RequestTimeTooSkewed", "Throttling", "ThrottlingException", "InternalError"}
     | {"ServiceUnavailable", "ConditionalRequestConflict", "OperationAborted", "TooManyRequests", "BadDigest"}
@@ -74,7 +76,7 @@ def connected(table: ObjectsTable) -> Any:
             client_kwargs={"region_name": table.region or None} if table.region else {},
             config_kwargs={
                 "connect_timeout": min(_CONNECT_SECONDS, table.seconds),
-                "read_timeout": table.seconds,
+                "read_timeout": _READ_SECONDS,
                 "retries": {"total_max_attempts": 1},
                 "max_pool_connections": 64,
                 "signature_version": "s3v4",

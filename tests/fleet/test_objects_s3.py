@@ -196,6 +196,41 @@ def test_an_answer_that_was_lost_after_the_write_is_no_second_write(s3_proxy: Pr
     assert len([one for one in s3_proxy.seen if one.method == "PUT" and "/evidence/" in one.path]) == 2
 
 
+@pytest.mark.usefixtures("small_parts")
+@pytest.mark.parametrize("done", [True, False])
+def test_an_upload_in_parts_whose_end_was_lost_counts_only_where_its_bytes_are_there(
+    s3_proxy: Proxy, tmp_path: Path, done: bool
+) -> None:
+    """The upload is unknown at the second try: completed, and then it is read back; or given up by somebody."""
+    ends: list[str] = []
+
+    def ending(asked: Asked) -> Reply | None:
+        if asked.method != "POST" or "uploadId" not in asked.path or "/blobs/" not in asked.path:
+            return None
+        ends.append(asked.path)
+        if len(ends) == 1:
+            return None if done else Reply(500, [], b"", 0)
+        body = b"<Error><Code>NoSuchUpload</Code></Error>"
+        return Reply(404, [], body, len(body))
+
+    def losing(asked: Asked, reply: Reply) -> None:
+        if len(ends) == 1 and asked.path == ends[0]:
+            reply.status, reply.body, reply.length = 500, b"", 0
+
+    directory, sealed = sealed_bundle(tmp_path, {"bundle.toml": b"", "w.bin": large((10 << 20) + 1)})
+    with opened(s3_proxy.endpoint, s3_proxy.server.bucket()) as objects:
+        objects.check()
+        s3_proxy.before, s3_proxy.fault = ending, losing
+        if done:
+            objects.put_bundle("sealed", directory, sealed)
+            assert objects.fetch_bundle("sealed", sealed.digest, tmp_path / "out") == sealed
+        else:
+            with pytest.raises(ObjectMissingError):
+                objects.put_bundle("sealed", directory, sealed)
+            assert not objects.has("sealed", sealed.digest)
+    assert len(ends) == 2
+
+
 # -- servers that lie, fail or dawdle ----------------------------------------------------------------
 
 
