@@ -13,6 +13,7 @@ from rich.console import Console
 from acceptd.cli.common import EXIT_INTERNAL, JsonOption, StateOption, chosen_state, console, progress_console
 from acceptd.cli.sealing import sealing
 from acceptd.config import load_settings, policies_directory, require_state
+from acceptd.errors import ObjectStoreError
 from acceptd.record.log import Ledger
 from acceptd.report.escape import line
 from acceptd.retention.collect import Collected, collect, plan
@@ -41,11 +42,13 @@ def gc(
     if dry_run:
         with Ledger.open(paths.state, create=False) as ledger:
             look = look_at(paths.state, ledger, rules)
-            planned = plan(look, settings.retention)
-            if (shelves := shelves_of(look, settings.objects)) is not None:
-                planned += shelves.bundles(settings.retention)
-                planned += [*shelves.outputs(settings.retention), *shelves.contents()]
-        done = Collected([one for one in planned if one.goes], [one for one in planned if not one.goes])
+            planned, problems = plan(look, settings.retention), []
+            try:
+                if (shelves := shelves_of(look, settings.objects)) is not None:
+                    planned += shelves.all(settings.retention)
+            except ObjectStoreError as error:
+                problems.append(str(error))
+        done = Collected([one for one in planned if one.goes], [one for one in planned if not one.goes], problems)
     else:
         with sealing(paths.state) as ledger, progress_console().status("removing what has had its time"):
             look = look_at(paths.state, ledger, rules)
@@ -69,7 +72,7 @@ def _print(out: Console, done: Collected, word: str) -> None:
             out.print(head)
             _rows(out, rows)
     for problem in done.problems:
-        out.print(f"not removed: {line(problem)}", markup=False)
+        out.print(f"not {'looked at' if word == 'would go' else 'removed'}: {line(problem)}", markup=False)
     stay = sum(one.thing.size for one in done.kept)
     out.print(f"{len(done.gone)} {word}, {gib(done.size)}; {len(done.kept)} stay, {gib(stay)}", markup=False)
 

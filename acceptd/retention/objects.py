@@ -86,6 +86,10 @@ class Shelves:
                 told.append(decide(replace(mine, keeps=f"its record cannot be read: {error}"), table, look.now))
         return next((one for one in told if not one.goes), told[-1])
 
+    def all(self, table: RetentionTable) -> list[Decided]:
+        """Return everything with what becomes of it now; change nothing."""
+        return [*self.bundles(table), *self.outputs(table), *self.contents()]
+
     def outputs(self, table: RetentionTable) -> Iterator[Decided]:
         """Yield the kept outputs, which go as those in the state do: days after they were last kept."""
         for found in self.objects.remote.listed("outputs/"):

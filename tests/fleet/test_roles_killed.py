@@ -1,4 +1,4 @@
-"""Whoever is killed, wherever: one verdict of each submission, one release of each accepted one, a sound ledger."""
+"""Whoever is killed, wherever: one verdict of each submission, one release of each accepted one, no gap."""
 
 from __future__ import annotations
 

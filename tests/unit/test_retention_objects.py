@@ -290,6 +290,11 @@ def test_gc_says_what_would_go_and_changes_nothing(world: Kept, objects: Objects
     assert {one.key: one.tag for one in objects.remote.listed("")} == before
     done = commands.run("gc", "--dry-run", "--state", str(world.state))
     assert "nothing names it" in done.stdout
+    (world.state / "acceptd.toml").write_text(f'[objects]\nurl = "file://{tmp_path}/away"\n')
+    (world.state / "acceptd.toml").chmod(0o600)
+    done = commands.run("gc", "--dry-run", "--state", str(world.state))
+    assert (done.returncode, "quarantine" in done.stdout or "rejected" in done.stdout) == (70, True)
+    assert "not looked at: file://" in done.stdout
 
 
 def test_a_state_without_objects_looks_at_none(world: Kept) -> None:
