@@ -14,7 +14,7 @@ IN_ORDER := --no-loadscope-reorder
 TESTS_FAST := tests/unit tests/property
 TESTS_REST := tests/crash tests/acceptance tests/cell tests/hostile
 
-.PHONY: setup demo test test-fast test-user soak-cell soak-ledger soak-release soak-readers kill-proof strace-proof kill-exports bench-ledger backend-cell fuzz oms wheel sbom audit test-wheel profiles profiles-test profiles-openvino console test-web fleet test-fleet lint format bench bench-queue bench-beside bench-heldout bench-large corpus adopt-corpus corpus-mutants backend-suite docs pictures docs-site test-docs docs-run clean help
+.PHONY: setup demo test test-fast test-user soak-cell soak-ledger soak-release soak-readers kill-proof strace-proof kill-exports bench-ledger backend-cell fuzz oms wheel sbom audit test-wheel profiles profiles-test profiles-openvino console test-web fleet test-fleet lint format bench bench-queue bench-objects bench-beside bench-heldout bench-large corpus adopt-corpus corpus-mutants backend-suite docs pictures docs-site test-docs docs-run clean help
 
 help:  ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -e 's/:.*## /\t/' | expand -t 16
@@ -142,6 +142,10 @@ bench-beside: setup  ## what other tools say of the same bundles, for docs/compa
 bench-queue: setup  ## the fleet's task queue with 10², 10⁴ and 10⁵ that wait, beside Procrastinate with all of them in it (minutes)
 	@sh tools/fleet_env.sh tests
 	$(PY) -m bench.fleet_queue
+
+bench-objects: setup  ## the object store beside a plain copy with sha256: upload, fetch, cache; a directory and moto (minutes; 8 GB of disk)
+	@sh tools/fleet_env.sh tests
+	$(PY) -m bench.objects
 
 bench-heldout: setup  ## what a team learns of a held-out value from a model whose memory follows an input (minutes)
 	$(PY) -m bench.heldout
