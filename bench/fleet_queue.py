@@ -51,7 +51,7 @@ _FILL = """
 """
 _FILL_PLAIN = """
     INSERT INTO procrastinate_jobs (queue_name, task_name, lock, queueing_lock, args)
-    SELECT 'cpu', 'acceptd.examine', 't' || n %% %s || '/m' || n %% %s, 's' || n,
+    SELECT 'cpu', 'acceptd.examine', 't' || n %% %s || '/m' || n / %s %% %s, 's' || n,
            jsonb_build_object('submission', 's' || n, 'team', 't' || n %% %s) FROM generate_series(1, %s) AS n
 """
 
@@ -92,7 +92,7 @@ class Place:
     def of(self, number: int) -> tuple[str, str, str]:
         """Return a new submission, its team and its model."""
         team = f"t{number % self.teams}"
-        return f"s{number}", team, f"{team}/m{number % self.models}"
+        return f"s{number}", team, f"{team}/m{number // self.teams % self.models}"
 
     def fetch(self) -> Any:
         """Fetch as a worker does."""
@@ -178,7 +178,7 @@ class Plain(Place):
         self.app.open()
         self.app.schema_manager.apply_schema()
         with psycopg.connect(self.url) as connection:
-            connection.execute(_FILL_PLAIN, (self.teams, self.models, self.teams, size))
+            connection.execute(_FILL_PLAIN, (self.teams, self.teams, self.models, self.teams, size))
         self.join()
 
     def one(self) -> None:
