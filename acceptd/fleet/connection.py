@@ -16,6 +16,10 @@ log = structlog.get_logger("acceptd.fleet")
 
 # A cable that is pulled says nothing: both kernels ask, and give a connection up after ten seconds or so. Else
 # the server would keep the locks of a node that is gone for hours.
+_SERVER: Final = (
+    "-c tcp_keepalives_idle=5 -c tcp_keepalives_interval=2 -c tcp_keepalives_count=3 -c tcp_user_timeout=10000 "
+    "-c idle_in_transaction_session_timeout=30000"
+)
 STEADY: Final[dict[str, Any]] = {
     "application_name": "acceptd",
     "connect_timeout": 5,
@@ -23,11 +27,8 @@ STEADY: Final[dict[str, Any]] = {
     "keepalives_interval": 2,
     "keepalives_count": 3,
     "tcp_user_timeout": 10_000,
+    "options": _SERVER,
 }
-_SERVER: Final = (
-    "-c tcp_keepalives_idle=5 -c tcp_keepalives_interval=2 -c tcp_keepalives_count=3 -c tcp_user_timeout=10000 "
-    "-c idle_in_transaction_session_timeout=30000"
-)
 RECONNECT_SECONDS: Final = 10.0
 """After which a pool begins its attempts anew, so that their pauses stay short."""
 PAUSES: Final = (0.1, 0.2, 0.5, 1.0, 2.0)
@@ -76,18 +77,25 @@ def translated() -> Iterator[None]:
         raise StateError(f"the database of the fleet refused: {words}") from error
 
 
-def steady_connector(url: str, ending: Callable[[], bool], *, most: int) -> Any:
+def steady_connector(
+    url: str, ending: Callable[[], bool], registered: Callable[[int], object], *, most: int
+) -> Any:
     """Return a connector for one worker, whose calls wait until the database is back, or until ``ending``.
 
     A call that is made again may have been done before: a job fetched and not told of is found by the worker's own
-    look at what it holds, and a job finished twice is finished.
+    look at what it holds, and a job finished twice is finished. ``registered`` is told the worker's number.
     """
     import procrastinate
     import procrastinate.exceptions
+    import procrastinate.sql
     import psycopg
     import psycopg_pool
 
+    queries = procrastinate.sql.queries
+
     class Steady(procrastinate.PsycopgConnector):  # type: ignore[misc]
+        _told = False
+
         async def _until_done(self, call: Callable[[], Awaitable[Any]]) -> Any:
             attempt = 0
             while True:
@@ -115,7 +123,17 @@ def steady_connector(url: str, ending: Callable[[], bool], *, most: int) -> Any:
                     raise
 
         async def execute_query_one_async(self, query: Any, **arguments: Any) -> Any:
-            return await self._until_done(lambda: super(Steady, self).execute_query_one_async(query, **arguments))
+            fetching = query == queries["fetch_job"]
+            while True:
+                self._told = self._told and not fetching
+                done = await self._until_done(
+                    lambda: super(Steady, self).execute_query_one_async(query, **arguments)
+                )
+                if fetching and done["id"] is None and self._told:
+                    continue  # told of after it had looked: Procrastinate would forget it until its next poll
+                if query == queries["register_worker"]:
+                    registered(done["worker_id"])
+                return done
 
         async def execute_query_all_async(self, query: Any, **arguments: Any) -> Any:
             return await self._until_done(lambda: super(Steady, self).execute_query_all_async(query, **arguments))
@@ -130,6 +148,7 @@ def steady_connector(url: str, ending: Callable[[], bool], *, most: int) -> Any:
                     told = json.loads(payload)
                     if told["type"] == "abort_job_requested" and not await self._aborted(told["job_id"]):
                         return
+                    self._told = True
                     await on_notification(channel=channel, payload=payload)
 
             while True:

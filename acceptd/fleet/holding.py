@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import structlog
@@ -91,6 +92,50 @@ async def take_back(connection: Any, number: int, worker: int | None, *, death: 
     return follows
 
 
+async def bury(connection: Any, worker: int | None, died: Callable[[FleetTask], object]) -> None:
+    """Take back all that a dead worker holds; None: what nobody does."""
+    query, values = (_NOBODYS, ()) if worker is None else (_HELD, (worker,))
+    for (number,) in await (await connection.execute(query, values)).fetchall():
+        async with connection.transaction():
+            follows = await take_back(connection, number, worker, death=True)
+        if follows is None:
+            continue
+        log.warning(
+            "taken back from a dead worker",
+            submission=follows.submission,
+            task=follows.kind,
+            deaths=follows.deaths,
+        )
+        died(follows)
+    if worker is not None:
+        await connection.execute("SELECT procrastinate_unregister_worker_v1(%s)", (worker,))
+
+
+class Former:
+    """Remembers in a file which worker this process is, so that its successor knows that one for dead."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    async def bury(self, connection: Any, worker: int) -> None:
+        """Take back what the former worker held, in ``connection``'s transaction. ``worker`` is this one."""
+        before = self._read()
+        if before is not None and before < worker:
+            await bury(connection, before, lambda _: None)
+
+    def remember(self, worker: int) -> None:
+        """Write down ``worker`` for the next start."""
+        temporary = self._path.with_name(f".{self._path.name}.new")
+        temporary.write_text(f"{worker}\n")
+        temporary.replace(self._path)
+
+    def _read(self) -> int | None:
+        try:
+            return int(self._path.read_text()[:20])
+        except (OSError, ValueError):
+            return None  # the watch finds what it held
+
+
 @dataclass(slots=True)
 class Watch:
     """Finds workers that are dead: whose heartbeat has not moved for ``seconds`` while this observer could see it.
@@ -124,25 +169,9 @@ class Watch:
         dead = [worker for worker, (_, since) in self._seen.items() if now - since >= self.seconds]
         for worker in dead:
             await self._bury(connection, worker)
-        await self._take_all(connection, _NOBODYS, None)
+        await bury(connection, None, self.died)
 
     async def _bury(self, connection: Any, worker: int) -> None:
         log.warning("a worker is dead", worker=worker, silent_s=round(self.seconds, 1))
-        await self._take_all(connection, _HELD, worker)
-        await connection.execute("SELECT procrastinate_unregister_worker_v1(%s)", (worker,))
+        await bury(connection, worker, self.died)
         del self._seen[worker]
-
-    async def _take_all(self, connection: Any, query: str, worker: int | None) -> None:
-        held = await (await connection.execute(query, () if worker is None else (worker,))).fetchall()
-        for (number,) in held:
-            async with connection.transaction():
-                follows = await take_back(connection, number, worker, death=True)
-            if follows is None:
-                continue
-            log.warning(
-                "taken back from a dead worker",
-                submission=follows.submission,
-                task=follows.kind,
-                deaths=follows.deaths,
-            )
-            self.died(follows)

@@ -114,6 +114,8 @@ class Cancel:
         self._lock = threading.Lock()
         self._event = threading.Event()
         self._calls: list[Callable[[Reason], None]] = []
+        self.here = False
+        """Whether what hindered the task may be this node's alone."""
         self.reason: Reason = ""
         """``withdrawn``, ``deadline``, ``stop``, or ``interrupted`` where another worker was given the task."""
 

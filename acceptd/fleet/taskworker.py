@@ -24,11 +24,12 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
 import structlog
 
-from acceptd.errors import GivenUpError, LedgerError, StateError
+from acceptd.errors import FleetAwayError, GivenUpError, LedgerError, StateError
 from acceptd.fleet import holding
 from acceptd.fleet.connection import PAUSES, away, steady_connector
 from acceptd.fleet.task import PREFIX, Cancel, FleetTask, Kind, read
@@ -71,8 +72,10 @@ class Running(NamedTuple):
 class TaskWorker:
     """Works ``queues`` with ``slots`` tasks at once; ``handlers`` by kind are called in threads.
 
-    ``node`` names this node, ``watch`` (the promoter's) finds dead workers. ``settled`` hears of each task how it
-    ended. Nothing waits for the database: :meth:`start` returns at once, and an outage is waited out.
+    ``node`` names this node, ``watch`` (the promoter's) finds dead workers, ``former`` is a file of this worker
+    alone that survives its process: what a killed one held is taken back at the next start, and not only when the
+    watch finds out. ``settled`` hears of each task how it ended. Nothing waits for the database: :meth:`start`
+    returns at once, and an outage is waited out.
     """
 
     def __init__(
@@ -84,6 +87,7 @@ class TaskWorker:
         *,
         node: str = "",
         watch: holding.Watch | None = None,
+        former: Path | None = None,
         settled: Callable[[FleetTask, str], None] = lambda _task, _end: None,
         beat_seconds: float = BEAT_SECONDS,
         poll_seconds: float = POLL_SECONDS,
@@ -92,6 +96,7 @@ class TaskWorker:
         quiet()
         self._url, self._queues, self._slots, self._handlers = url, list(queues), slots, dict(handlers)
         self._node, self._watch, self._settled = node, watch, settled
+        self._former = holding.Former(former) if former is not None else None
         self._beat_seconds, self._poll_seconds, self._back_off = beat_seconds, poll_seconds, back_off
         self._threads = ThreadPoolExecutor(slots, thread_name_prefix="task")
         self._running: dict[int, Running] = {}
@@ -142,6 +147,10 @@ class TaskWorker:
         self.thread.join()
         return orderly
 
+    def _ending(self) -> bool:
+        """Whether a database that is away is not waited for: nothing runs any more that it is to be told of."""
+        return self._hurried or (self._draining and not self._running and not self._ended)
+
     def _tell(self) -> None:
         loop, worker, wake = self._loop, self._worker, self._wake
         if loop is not None and not loop.is_closed():
@@ -187,7 +196,8 @@ class TaskWorker:
         import procrastinate
         import procrastinate.worker
 
-        connector = steady_connector(self._url, lambda: self._hurried, most=self._slots + 3)
+        registered: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        connector = steady_connector(self._url, self._ending, registered.set_result, most=self._slots + 3)
         app = procrastinate.App(connector=connector)
         perform = functools.partial(self._perform, connector)
         for kind in self._handlers:
@@ -207,8 +217,7 @@ class TaskWorker:
                 update_heartbeat_interval=self._beat_seconds,
                 stalled_worker_timeout=_PRUNED,
             )
-            self.connected.set()
-            beside.append(asyncio.create_task(self._look_after(connector, worker)))
+            beside.append(asyncio.create_task(self._look_after(connector, worker, registered)))
             if self._watch is not None:
                 beside.append(asyncio.create_task(self._watch_others(connector, self._watch)))
             running = asyncio.create_task(worker.run())
@@ -242,7 +251,7 @@ class TaskWorker:
             self._running[job.id] = Running(task, cancel, time.monotonic())
         try:
             end = await self._outcome(task, cancel)
-            await self._settle(connector, job, task, end)
+            await self._settle(connector, job, task, end, here=cancel.here)
         finally:
             with self._lock:
                 del self._running[job.id]
@@ -277,17 +286,23 @@ class TaskWorker:
                 error=" ".join(f"{type(error).__name__}: {error}".split())[:400],
                 exc_info=None if ours else error,
             )
+            if ours and not isinstance(error, FleetAwayError) and not away(error):
+                cancel.here = True
             return "away" if ours else "failed"
         return "inconclusive" if result == "inconclusive" and not task.last_try else "done"
 
-    async def _settle(self, connector: Any, job: Any, task: FleetTask, end: _END) -> None:
-        """Defer what follows, before Procrastinate ends the row: a kill in between leaves one of both."""
+    async def _settle(self, connector: Any, job: Any, task: FleetTask, end: _END, *, here: bool) -> None:
+        """Defer what follows, before Procrastinate ends the row: a kill in between leaves one of both.
+
+        ``here``: what hindered it may be this node's alone, and another one is preferred.
+        """
         self._settled(task, end)
         if end == "inconclusive":
             tried = task.again(tries=task.tries + 1, waits=0, avoid=self._node, passes=0)
             await self._next(connector, job, tried, _pause(self._back_off, task.tries))
         elif end == "away":
-            await self._next(connector, job, task.again(waits=task.waits + 1), _pause(self._back_off, task.waits))
+            again = task.again(waits=task.waits + 1, avoid=self._node if here else "", passes=0)
+            await self._next(connector, job, again, _pause(self._back_off, task.waits))
         elif end == "failed":
             follows = holding.after_death(task)
             pause = 0.0 if follows.kind != task.kind else _pause(self._back_off, task.deaths)
@@ -312,17 +327,22 @@ class TaskWorker:
 
     # -- beside ------------------------------------------------------------------------------------------
 
-    async def _look_after(self, connector: Any, worker: Any) -> None:
-        """Compare what this worker holds in the database with what it works."""
+    async def _look_after(self, connector: Any, worker: Any, registered: asyncio.Future[int]) -> None:
+        """Compare what this worker holds in the database with what it works; first what its former self held."""
+        me = await registered
+        self.connected.set()
         strange: set[int] = set()
+        former, self._former = self._former, None
         while True:
-            await asyncio.sleep(self._beat_seconds)
-            if worker.worker_id is None:
-                continue
             try:
+                if former is not None:
+                    async with connector.together() as connection:
+                        await former.bury(connection, me)
+                    former.remember(me)
+                    former = None
                 async with connector.together() as connection:
-                    held = await holding.held(connection, worker.worker_id)
-                    strange = await self._compare(connection, worker.worker_id, held or set(), strange)
+                    held = await holding.held(connection, me)
+                    strange = await self._compare(connection, me, held or set(), strange)
                 self.connected.set()
                 if held is None:  # somebody took it for dead: it registers anew once what runs has ended
                     worker.stop()
@@ -330,6 +350,7 @@ class TaskWorker:
                 self.connected.clear()
                 if not away(error):
                     log.warning("what this node holds is not known", error=" ".join(str(error).split())[:200])
+            await asyncio.sleep(self._beat_seconds)
 
     async def _compare(self, connection: Any, worker: int, held: set[int], strange: set[int]) -> set[int]:
         """Cancel what was given to others; give back what is held and not worked, at the second look."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from pathlib import Path
 
 import structlog
 
@@ -27,9 +28,11 @@ def main(url: str, queue: str, options: str) -> None:
         sys.stdin.readline()
         tell("ended", task.submission)
 
+    more = json.loads(options)
+    former = more.pop("former", "")
     worker = TaskWorker(
         url, [queue], 1, {"examine": examine}, settled=lambda task, end: tell("settled", task.submission, end),
-        **json.loads(options),
+        former=Path(former) if former else None, **more,
     )  # fmt: skip
     worker.start()
     worker.thread.join()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import queue
 import signal
+import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -52,6 +54,33 @@ def test_the_task_of_a_killed_worker_is_taken_up_by_another_as_one_death(
         assert seen.next().deaths == 1
     counts = tasks.counts()["cpu"]
     assert counts == {"failed": 1}  # what became of the first try is to be read for a while
+
+
+def test_a_node_that_starts_again_takes_back_at_once_what_its_killed_self_held(
+    url: str, tasks: Tasks, processes: list[Process], tmp_path: Path
+) -> None:
+    former = tmp_path / "tasks"
+    tasks.examine("s1", 1, "cpu", "cpu", "mosaic/a")
+    processes.append(Process(url, "cpu", former=str(former)))
+    assert processes[0].line() == ["began", "s1", "0"]
+    while not former.exists():
+        threading.Event().wait(0.01)
+    processes[0].kill()
+    processes.append(Process(url, "cpu", former=str(former)))  # and no watch
+    assert processes[1].line() == ["began", "s1", "1"]
+    processes[1].go()
+    assert processes[1].line() == ["ended", "s1"]
+
+
+@pytest.mark.parametrize("written", ["", "x", "-1", "9" * 400, "\0"])
+def test_a_file_of_the_former_worker_that_is_none_hinders_no_start(
+    url: str, tasks: Tasks, tmp_path: Path, written: str
+) -> None:
+    former, seen = tmp_path / "tasks", Seen()
+    former.write_text(written)
+    with working(url, ["cpu"], {"examine": seen}, former=former):
+        tasks.examine("s1", 1, "cpu", "cpu", "mosaic/a")
+        assert seen.next().submission == "s1"
 
 
 def test_two_deaths_are_given_up_to_the_promoter(url: str, tasks: Tasks, processes: list[Process]) -> None:

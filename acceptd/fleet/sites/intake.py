@@ -76,6 +76,7 @@ class IntakeWing:
                 self.slots,
                 {"finish": self._intake.finish},
                 node=node.name,
+                former=helm.paths.state / "tasks-intake",
                 settled=lambda task, end: helm.count.task(task.kind, end),
                 beat_seconds=node.table.beat_seconds,
                 back_off=node.table.retry_seconds,

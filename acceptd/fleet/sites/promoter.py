@@ -42,6 +42,9 @@ from acceptd.supervisor.pulse import Watched
 log = structlog.get_logger("acceptd.fleet")
 MOST = 256
 """Submissions that one look goes on with."""
+KEPT_HOURS = 7 * 24
+"""That the queue keeps tasks whose worker died, or that were cancelled."""
+FORGET_SECONDS = 3600.0
 SLOTS = 2
 """Decisions at once: the ledger takes one entry at a time anyway."""
 
@@ -104,6 +107,7 @@ class PromoterWing:
         )
         self._keys = keys
         self._approved: set[str] = set()
+        self._forget_due = 0.0
         self._retention = Retention(
             paths.state, node.ledger, rules, helm.settings.retention, helm.settings.objects
         )
@@ -122,6 +126,7 @@ class PromoterWing:
                     "given-up": self.promoter.given_up,
                 },
                 node=node.name,
+                former=helm.paths.state / "tasks-promoter",
                 watch=Watch(node.table.stalled_seconds),
                 settled=lambda task, end: helm.count.task(task.kind, end),
                 beat_seconds=node.table.beat_seconds,
@@ -147,6 +152,7 @@ class PromoterWing:
             self._sure,
             self._releases.keep_releases,
             self.stands_still,
+            self.forget_tasks,
             self.keep_approved,
             self._retention.nudge,
         ]
@@ -163,6 +169,12 @@ class PromoterWing:
         for submission in self._overdue():
             self.promoter.go_on(submission)
         self._refill.all()
+
+    def forget_tasks(self) -> None:
+        """Let rows of tasks that did not end well go, when nobody reads them any more."""
+        if time.monotonic() >= self._forget_due:
+            self._forget_due = time.monotonic() + FORGET_SECONDS
+            self._node.tasks.forget(KEPT_HOURS)
 
     def _bring(self, row: Row, sealed: Sealed) -> None:
         self.promoter.bring(row, sealed)

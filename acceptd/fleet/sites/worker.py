@@ -78,6 +78,7 @@ class WorkerWing:
                 slots,
                 {"examine": self._examiner.examine},
                 node=node.name,
+                former=helm.paths.state / "tasks-worker",
                 settled=lambda task, end: helm.count.task(task.kind, end),
                 beat_seconds=node.table.beat_seconds,
                 back_off=node.table.retry_seconds,
