@@ -24,6 +24,7 @@ from acceptd.record.anchor import open_anchor
 from acceptd.record.checkpoint import exported
 from acceptd.record.keystore import own_history
 from acceptd.record.log import Ledger
+from acceptd.record.place import Place
 from acceptd.report.escape import line, size
 from acceptd.retention.rules import KEYS
 from acceptd.retention.usage import disk_use, gib
@@ -80,7 +81,8 @@ def _installation(state: Path) -> dict[str, str]:
     paths = Paths(state)
     if not state.is_dir():
         return {"state": f"{state} does not exist (acceptd init)"}
-    facts = {"state": str(state), "free_bytes": str(free_space(state)), "ledger": _standing(state)}
+    facts = {"state": str(state), "free_bytes": str(free_space(state)), "record": _record(state)}
+    facts["ledger"] = _standing(state)
     facts["disk"] = ", ".join(f"{name} {gib(size)}" for name, size in disk_use(paths).items() if size)
     facts["retention"] = _days(state)
     if (objects := load_settings(state).objects).url:
@@ -121,6 +123,20 @@ def _keys(state: Path) -> dict[str, str]:
             return key_status.examine(state, ledger, time.time())
     except AcceptdError as error:
         return {"keys": f"not known: {error}"}
+
+
+def _record(state: Path) -> str:
+    """Say where the record is, and what there makes its promises weaker than they read."""
+    try:
+        place = Place.of(state)
+        store = place.open(busy_seconds=5.0, read_only=True)
+        try:
+            doubts = store.doubts()
+        finally:
+            store.close()
+    except AcceptdError as error:
+        return str(error)
+    return "; ".join([str(place), *doubts])
 
 
 def _standing(state: Path) -> str:

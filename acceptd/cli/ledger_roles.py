@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import Annotated
 
 import typer
@@ -27,14 +28,17 @@ def roles(
 
     out = console()
     if grant:
-        for name in office.grant(place):
-            out.print(
-                f"made    {name} (no login: make each node a role of its own IN ROLE {name})", soft_wrap=True
-            )
+        made = office.grant(place)
+        for name in made:
+            out.print(f"made {name}")
+        if made:
+            out.print("None of them has a login: CREATE ROLE node_7 LOGIN IN ROLE acceptd_worker")
     found = office.differences(place)
     for one in found:
         out.print(line(f"differs: {one}"), markup=False, soft_wrap=True)
     for role, rights in office.RIGHTS.items() if not found else ():
         adds = sorted(table for table, wanted in rights.items() if set(wanted) - {"SELECT"})
-        out.print(f"{role:16}  reads {len(rights)} tables, writes {', '.join(adds) or 'none'}", soft_wrap=True)
+        words = f"reads {len(rights)} tables, writes {', '.join(adds) or 'none'}"
+        for number, text in enumerate(textwrap.wrap(words, 60)):
+            out.print(f"{'' if number else role:16}  {text}")
     raise typer.Exit(EXIT_AUDIT if found else 0)

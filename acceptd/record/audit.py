@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from acceptd.errors import AcceptdError, LedgerError, StateError
+from acceptd.errors import AcceptdError, LedgerError, LedgerStorageError, StateError
 from acceptd.record.auditing import source
 from acceptd.record.auditing.keys import check_keyring, key_history
 from acceptd.record.auditing.parts import LEAVES, ROWS, Part, Work
@@ -51,7 +51,8 @@ def examine(
     ``keyring`` is the auditor's own copy, of today's keys or of the first: rotations in the log are followed.
     Without it the state directory's is used, which says less.
     ``workers`` processes share the work (default: as many as there are cores, where there is much to do);
-    ``told`` hears how far it is. Raises StateError only where there is no ledger to look at.
+    ``told`` hears how far it is. Raises StateError only where there is no ledger to look at, and
+    LedgerStorageError where the server that has it does not answer.
     """
     report = Report()
     place = Place.of(state)
@@ -64,8 +65,10 @@ def examine(
     try:
         with audited(place, report, told) as file:
             return _examine(file, keyring, kept, report, workers, told)
+    except LedgerStorageError:
+        raise  # which says nothing about what is in it
     except LedgerError as error:
-        report.add("database", FILE_NAME, error)
+        report.add("database", str(place), error)
         return report.audit()
 
 

@@ -54,6 +54,10 @@ class Database(ABC):
     def there(self) -> bool:
         """Say whether there is a ledger in it at all."""
 
+    def doubts(self) -> list[str]:
+        """Say, in words, what in the engine's settings makes a promise weaker than it reads; usually nothing."""
+        return []
+
     def require_owner(self) -> None:
         """Raise StateError where whoever is connected may not change tables; of a file the system says so."""
         return

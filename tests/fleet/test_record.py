@@ -178,6 +178,8 @@ def test_a_server_that_is_away_is_told_in_one_line_without_host_user_or_password
             words = str(told.value)
             assert "\n" not in words
             assert not any(secret in words for secret in ("127.0.0.1", str(own_postgres.port), "not-to-be-shown"))
+        with pytest.raises(LedgerStorageError, match=r"see to the server that `\[record\] url` names"):
+            audit.verify(record.state)
         own_postgres.start()
         assert ledger.append("note", {}).seq == 1
 
@@ -367,3 +369,22 @@ def test_a_password_comes_from_a_file_that_libpq_reads(
     with pytest.raises(LedgerStorageError, match="password authentication failed") as told:
         record.open()
     assert "wrong" not in str(told.value)
+
+
+def test_doctor_says_where_the_record_is_and_what_weakens_it(
+    own_postgres: Server, record: Record, tmp_path: Path
+) -> None:
+    from acceptd.cli.doctor import _record
+
+    record.open().close()  # a server of the tests' own, without fsync
+    assert _record(record.state) == (
+        f"PostgreSQL database {record.name!r}; fsync or full_page_writes is off: "
+        "a power cut may lose or damage what was acknowledged"
+    )
+    sound = make_record(tmp_path / "sound", own_postgres)
+    sound.open().close()
+    assert _record(sound.state) == f"PostgreSQL database {sound.name!r}"
+    sound.settings("postgres")
+    assert "superuser" in _record(sound.state)
+    own_postgres.stop()
+    assert "Connection refused" in _record(sound.state)

@@ -89,6 +89,7 @@ def test_a_ledger_moves_to_postgresql_and_back_and_is_the_same(
     assert "moved to PostgreSQL database" in capsys.readouterr().out
     with pytest.raises(StateError, match="was moved to"):
         Ledger.open(state, create=False)
+    assert [one.where for one in audit.verify(state)] == ["entry 1", "meta"], "nor is it verified in silence"
     name_in_settings(state, url)
     assert told(state) == before
     assert audit.verify(state) == verified

@@ -19,6 +19,10 @@ def check_structure(raw: sqlite3.Connection, report: Report) -> None:
             report.add("database", database.FILE_NAME, line)
     for (name,) in raw.execute("SELECT name FROM sqlite_schema WHERE type = 'view' ORDER BY name LIMIT 20"):
         report.add("database", f"view {name}", "is not acceptd's: what it shows may change with each look")
+    for (place,) in raw.execute("SELECT value FROM meta WHERE key = ? LIMIT 1", (database.MOVED,)):
+        report.add(
+            "database", "meta", f"says that this ledger was moved to {place!r:.200}: it is not what goes on"
+        )
     stored = {str(name): str(sql) for name, sql in raw.execute(_TRIGGERS)}
     due = {trigger.split(maxsplit=3)[2]: trigger for trigger in tables.TRIGGERS}
     for name in sorted(stored.keys() | due.keys()):

@@ -101,6 +101,24 @@ class PostgresDatabase(Database):
         with self.read() as connection:
             return connection.exec_driver_sql("SELECT to_regclass('public.meta')").scalar() is not None
 
+    def doubts(self) -> list[str]:
+        """Say what the server's settings, or this role's powers, take from the promises."""
+        with self.read() as connection:
+            settings = {
+                name: str(connection.exec_driver_sql(f"SHOW {name}").scalar())
+                for name in ("fsync", "full_page_writes", "session_replication_role")
+            }
+            query = "SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user"
+            above = connection.exec_driver_sql(query).scalar()
+        found = []
+        if settings["fsync"] != "on" or settings["full_page_writes"] != "on":
+            found.append("fsync or full_page_writes is off: a power cut may lose or damage what was acknowledged")
+        if settings["session_replication_role"] != "origin":
+            found.append("session_replication_role is not origin: triggers do not hold")
+        if above:
+            found.append("opened by a superuser: neither rights nor triggers bind one")
+        return found
+
     def require_owner(self) -> None:
         """Raise StateError where this role does not own the tables."""
         query = "SELECT pg_has_role(relowner, 'USAGE') FROM pg_class WHERE oid = 'public.meta'::regclass"

@@ -52,7 +52,9 @@ def as_ledger_error(place: str, error: psycopg.Error) -> LedgerError:
     if state in _WAITED:
         return LedgerStorageError(f"{place}: another process kept it busy for too long")
     lost = isinstance(error, psycopg.OperationalError) and not state
-    if lost or state.startswith(_MACHINE):
+    if lost:
+        return LedgerStorageError(f"{place}: {words(error)}; see to the server that `[record] url` names")
+    if state.startswith(_MACHINE):
         return LedgerStorageError(f"{place}: {words(error)}")
     return LedgerError(f"{place}: {words(error)}")
 
