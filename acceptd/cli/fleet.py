@@ -14,7 +14,7 @@ import typer
 
 from acceptd.cli.common import JsonOption, StateOption, chosen_state, console
 from acceptd.cli.times import span as seconds_of
-from acceptd.config import load_settings, policies_directory, require_state
+from acceptd.config import load_settings, require_state
 from acceptd.errors import LedgerStorageError, StateError, UsageError
 from acceptd.fleet.nodes import CHANNEL, Node, Nodes
 from acceptd.record.log import Ledger
@@ -56,10 +56,8 @@ def enroll(state: StateOption = None, json_: JsonOption = False) -> None:
 
     Nobody's word counts before the lines stand in the policies directory of every node.
     """
-    from acceptd.fleet.enroll import TRUSTED, login_lines, trust_lines
-    from acceptd.fleet.order import queue_of
+    from acceptd.fleet.enroll import TRUSTED, login_lines, profiles_taken, trust_lines
     from acceptd.record.node_key import node_signer
-    from acceptd.rules import load_rules
 
     place = require_state(chosen_state(state)).state
     settings = load_settings(place)
@@ -67,14 +65,13 @@ def enroll(state: StateOption = None, json_: JsonOption = False) -> None:
         raise UsageError(
             f"{place}: this state is no node of a fleet", remedy="acceptd init --role ROLE --state DIR makes one"
         )
-    name, role, wanted = settings.fleet.node, settings.fleet.role, settings.fleet.queues
+    name, role = settings.fleet.node, settings.fleet.role
     tables: list[str] = []
     key_id = ""
     if TRUSTED[role]:
         key = node_signer(place).public_key()
         key_id = key.key_id
-        targets = load_rules(policies_directory(settings), settings.policy).targets
-        profiles = [one.profile.name for one in targets if not wanted or queue_of(one.profile) in wanted]
+        profiles = profiles_taken(settings)
         tables = [trust_lines(name, one, key, profiles) for one in TRUSTED[role]]
     login = login_lines(name, role)
     if json_:

@@ -58,7 +58,9 @@ def as_json(facts: Facts) -> dict[str, Any]:
             {"queue": name, **asdict(depth), "taken_by": [node.name for node in serving(facts, name)]}
             for name, depth in facts.queues.items()
         ],
-        "states": {state: {"count": count, "oldest_s": oldest} for state, (count, oldest) in facts.states.items()},
+        "states": {
+            state: {"count": count, "oldest_s": _finite(oldest)} for state, (count, oldest) in facts.states.items()
+        },
         "troubles": [asdict(one) for one in troubles(facts)],
     }
     safe: dict[str, Any] = printable_data(body)
@@ -67,17 +69,21 @@ def as_json(facts: Facts) -> dict[str, Any]:
 
 def _json(node: Node) -> dict[str, Any]:
     told = asdict(node.told)
-    age = node.age if node.age != float("inf") else None
     return told | {
         "status": node.status,
         "version": node.version,
         "schema": node.schema,
         "started_at": node.started_at,
         "seen_at": node.seen_at,
-        "age_s": age,
+        "age_s": _finite(node.age),
         "draining": node.draining,
         "stopped": node.stopped,
     }
+
+
+def _finite(seconds: float) -> float | None:
+    """Return the seconds, None where nobody knows: JSON has no word for infinity."""
+    return None if seconds == float("inf") else seconds
 
 
 def _place(node: Node) -> tuple[int, str]:

@@ -21,8 +21,7 @@ from acceptd.cli.tables import print_table
 from acceptd.config import Paths, load_settings, policies_directory, require_state
 from acceptd.daemon_lock import acquire
 from acceptd.errors import ConfigError, UsageError
-from acceptd.fleet.enroll import TRUSTED, trust_lines
-from acceptd.fleet.order import queue_of
+from acceptd.fleet.enroll import TRUSTED, profiles_taken, trust_lines
 from acceptd.fleet.settings import FleetTable
 from acceptd.record import key_status
 from acceptd.record.keys import NODE, ROLES
@@ -112,7 +111,8 @@ def node(
         key = make_node_key(paths.state, public=found, replace=replace)
     else:
         key = node_signer(paths.state).public_key()
-    fleet = load_settings(paths.state).fleet or FleetTable()
+    settings = load_settings(paths.state)
+    fleet = settings.fleet or FleetTable()
     text = base64.b64encode(key.raw).decode("ascii")
     if json_:
         told = {"role": NODE, "name": fleet.node, "key_id": key.key_id, "public": text}
@@ -124,15 +124,8 @@ def node(
     roles = TRUSTED[cast("Role", role) if role else fleet.role]
     out.print("", "for the policy:" if roles else "a promoter's own word bears the ledger's key", sep="\n")
     for one in roles:
-        profiles = _profiles(paths, fleet) if one == "worker" else []
+        profiles = profiles_taken(settings) if one == "worker" else []
         out.print("", trust_lines(fleet.node, one, key, profiles), sep="\n", markup=False, soft_wrap=True)
-
-
-def _profiles(paths: Paths, fleet: FleetTable) -> list[str]:
-    """Return the policy's profiles whose queues this node takes, for a person to look at."""
-    settings = load_settings(paths.state)
-    targets = load_rules(policies_directory(settings), settings.policy).targets
-    return [one.profile.name for one in targets if not fleet.queues or queue_of(one.profile) in fleet.queues]
 
 
 @app.command("rotate")

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from sqlalchemy import Connection, func, inspect, select, text
 
 from acceptd import __version__
-from acceptd.fleet.nodes import Nodes
+from acceptd.fleet.nodes import Nodes, record_now, seconds_between
 from acceptd.fleet.standing import Depth, Facts
 from acceptd.record import tables
 from acceptd.record.log import Ledger
@@ -67,16 +66,9 @@ def depths(connection: Connection) -> Mapping[str, Depth]:
 
 def _states(connection: Connection) -> dict[str, tuple[int, float]]:
     table = tables.submissions.c
-    query = select(table.state, func.count(), func.min(table.updated_at)).group_by(table.state)
-    now = datetime.now(UTC)
-    return {state: (count, _age(oldest, now)) for state, count, oldest in connection.execute(query)}
-
-
-def _age(moment: str, now: datetime) -> float:
-    try:
-        return max(0.0, (now - datetime.fromisoformat(moment)).total_seconds())
-    except (ValueError, TypeError):
-        return 0.0
+    query = select(table.state, func.count(), func.substr(func.min(table.updated_at), 1, 40)).group_by(table.state)
+    now = record_now(connection)
+    return {state: (count, seconds_between(oldest, now)) for state, count, oldest in connection.execute(query)}
 
 
 def _schema(connection: Connection) -> int:

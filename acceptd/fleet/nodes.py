@@ -138,7 +138,7 @@ class Nodes:
         }
         with self._ledger.transaction(durable=False) as change:
             connection = change.connection
-            now = _now(connection)
+            now = record_now(connection)
             asked = select(table.c.draining, table.c.told).where(table.c.name == told.name)
             row = connection.execute(asked).first()
             if row is None:
@@ -199,7 +199,7 @@ def nodes_of(connection: Connection) -> list[Node]:
         *(func.substr(table.c[name], 1, _JSON).label(name) for name in ("queues", "told")),
         *(table.c[name] for name in ("schema", "slots", "running", "draining")),
     ]
-    now = _now(connection)
+    now = record_now(connection)
     rows = connection.execute(select(*columns).order_by(table.c.name).limit(MOST)).all()
     return [_node(row, now) for row in rows]
 
@@ -222,7 +222,8 @@ def new_boot() -> str:
     return secrets.token_hex(8)
 
 
-def _now(connection: Connection) -> str:
+def record_now(connection: Connection) -> str:
+    """Return the time by the database's clock: RFC 3339, UTC, to the millisecond."""
     return str(connection.execute(select(literal_column(_NOW[connection.dialect.name]))).scalar())
 
 
@@ -281,11 +282,11 @@ def _node(row: Any, now: str) -> Node:
         draining=bool(row.draining),
         boot=str(told.get("boot", ""))[:64],
         stopped=told.get("stopped") is True,
-        age=_seconds_between(row.seen_at, now),
+        age=seconds_between(row.seen_at, now),
     )
 
 
-def _seconds_between(seen: str, now: str) -> float:
+def seconds_between(seen: str, now: str) -> float:
     """Return the seconds; of a time that is none, infinitely many: nobody knows when that was."""
     try:
         first, last = (datetime.fromisoformat(one).astimezone(UTC) for one in (seen, now))

@@ -71,6 +71,14 @@ def test_the_key_command_names_the_node_as_its_settings_do(tmp_path: Path) -> No
     assert tomllib.loads(text.partition("for the policy:")[2])["fleet"]["trust"][0]["name"] == "gpu-7"
 
 
+def test_a_node_is_enrolled_before_there_is_a_policy_that_names_it(tmp_path: Path) -> None:
+    state = state_of(tmp_path, "worker")
+    text = (state / "acceptd.toml").read_text()
+    (state / "acceptd.toml").write_text(f'policies = "{tmp_path}"\npolicy = "later"\n{text}')
+    init(state=state, role="worker", team=None, public=None)
+    assert 'profiles = ["cpu"]' in enrolled(state)["policy"]
+
+
 def test_a_state_of_no_fleet_has_nobody_to_enroll(tmp_path: Path) -> None:
     init(state=tmp_path / "own", team=None, public=None)
     done = CliRunner().invoke(app, ["enroll", "--state", str(tmp_path / "own")])

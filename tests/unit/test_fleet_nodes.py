@@ -127,7 +127,9 @@ def test_a_time_that_a_node_made_up_makes_no_sum_fail(nodes: Nodes, ledger: Ledg
     seen(ledger, "w1", moment)
     (one,) = nodes.all()
     assert one.status in {"up", "gone"}
-    screen(Facts([one]))
+    screen(Facts([one], states={"sealed": (1, float("inf"))}))
+    told = json.dumps(as_json(Facts([one], states={"sealed": (1, one.age)})), allow_nan=False)
+    assert json.loads(told)["nodes"][0]["name"] == "w1"
 
 
 @pytest.mark.parametrize(
