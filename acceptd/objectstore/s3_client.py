@@ -17,7 +17,7 @@ from acceptd.errors import (
 from acceptd.intake.paths import shown
 from acceptd.objectstore.settings import ObjectsTable
 
-MOST_TOLD: Final = 8 << 20
+MOST_TOLD: Final = 4 << 20
 """Bytes of an answer that is no object: a page of a list, an error. A thousand keys of 1 KiB are 1.3 MiB."""
 _CONNECT_SECONDS: Final = 10.0
 _READ_SECONDS: Final = 3600.0

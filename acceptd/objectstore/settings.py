@@ -70,7 +70,7 @@ class ObjectsTable(BaseModel):
     tries: Annotated[int, Field(ge=1, le=20)] = 5
     """Of one request that fails for a reason that may pass; the pause between doubles from 0.25 s to 15 s."""
     together: Annotated[int, Field(ge=1, le=32)] = 4
-    """Requests of one bundle that are under way at once; each holds up to 16 MiB of memory."""
+    """Requests of one bundle that are under way at once; each takes some 50 MiB of memory."""
     unconditional: bool = False
     """Write although the store keeps no conditions: it is looked first, and two writers may both write."""
     unused_days: Annotated[int, Field(ge=1, le=36_500)] = 7

@@ -467,6 +467,60 @@ def test_a_bucket_full_of_objects_is_listed_page_by_page(s3: S3) -> None:
         assert [one.key for one in objects.remote.listed("many/")] == [f"many/{number:02}" for number in range(12)]
 
 
+_BOMB = (
+    b'<?xml version="1.0"?><!DOCTYPE x [<!ENTITY a "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa">'
+    + b"".join(b'<!ENTITY %c "%s">' % (98 + at, b"&%c;" % (97 + at) * 20) for at in range(9))
+    + b"]><ListBucketResult><Name>&j;</Name></ListBucketResult>"
+)
+_ENTRY = b"<ListBucketResult><Contents>%s</Contents></ListBucketResult>"
+_PAGE = b"<ListBucketResult><IsTruncated>true</IsTruncated><NextContinuationToken>%d</NextContinuationToken>"
+
+
+@pytest.mark.parametrize(
+    ("what", "body"),
+    [
+        ("entities", _BOMB),
+        ("deep", b"<ListBucketResult>" + b"<a>" * 500_000 + b"</a>" * 500_000 + b"</ListBucketResult>"),
+        ("no end of pages", None),
+        ("no list", b"<html>\x1b[2J</html>"),
+        ("sizes", _ENTRY % b"<Key>fleet/a/x</Key><Size>1e9</Size>"),
+        ("times", _ENTRY % b"<LastModified>now</LastModified>"),
+    ],
+)
+def test_a_list_that_lies_ends(s3_proxy: Proxy, what: str, body: bytes | None) -> None:
+    """In an error of one line, or in nothing that is ours: never without an end."""
+
+    def lying(asked: Asked) -> Reply:
+        said = body or _PAGE % len(s3_proxy.seen) + b"</ListBucketResult>"
+        return Reply(200, [("Content-Type", "application/xml")], said, len(said))
+
+    with opened(s3_proxy.endpoint, s3_proxy.server.bucket(), tries=2) as objects:
+        s3_proxy.before = lying
+        said = ""
+        try:
+            assert [one for one in objects.remote.listed("") if one.size >= 0] == []
+        except ObjectStoreError as error:
+            said = str(error)
+        assert not {"\n", "\x1b"} & set(said)
+        assert len(said) < 600
+        assert len(s3_proxy.seen) < 10
+
+
+def test_an_answer_without_an_end_ends(s3_proxy: Proxy) -> None:
+    """A list, a pointer, an error: none is read beyond its bound, and no deadline is waited for."""
+
+    def endless(asked: Asked, reply: Reply) -> None:
+        reply.length, reply.endless, reply.body = None, True, b"<a>"
+
+    with opened(s3_proxy.endpoint, s3_proxy.server.bucket(), tries=1) as objects:
+        objects.remote.replace("home/current", b"1", "")
+        s3_proxy.fault = endless
+        with pytest.raises(ObjectStoreError, match="more than"):
+            list(objects.remote.listed(""))
+        with pytest.raises(ObjectStoreError):
+            objects.remote.read("home/current", 100)
+
+
 def test_a_large_bundle_needs_little_memory(s3: S3, tmp_path: Path) -> None:
     """Up and down again, 160 MiB with two parts at once, within 96 MiB above an idle process."""
     data = large(PARTS) * 10
