@@ -31,7 +31,7 @@ MARKS: Final = "collect/unused.json"
 _MOST_MARKS: Final = 64 << 20
 _BATCH: Final = 256
 _UNDER_WAY: Final = 86_400.0
-"""Seconds after which what was begun and never finished is swept."""
+"""Seconds after which what was begun and never finished is swept; what is younger may be in somebody's hands."""
 PLACE: Final = "objects"
 """Folder of these things: ``objects/sealed/<digest>``, told apart from directories of the state."""
 
@@ -51,7 +51,7 @@ class Shelves:
         approved = {digest for digest, _ in self._listed("approved")}
         for area in AREAS:
             for digest, found in self._listed(area):
-                if (one := self._decided(area, digest, found.size, table, approved)) is not None:
+                if (one := self._decided(area, digest, found, table, approved)) is not None:
                     yield one
 
     def _listed(self, area: Area) -> Iterator[tuple[str, Found]]:
@@ -61,19 +61,21 @@ class Shelves:
                 yield digest, found
 
     def _decided(
-        self, area: Area, digest: str, size: int, table: RetentionTable, approved: set[str]
+        self, area: Area, digest: str, found: Found, table: RetentionTable, approved: set[str]
     ) -> Decided | None:
         """Return what becomes of one inventory; None while a submission of that bundle is worked on."""
         look = self.look
         if area == "approved":
             thing = look.stored(digest)
-            return decide(replace(thing, folder=f"{PLACE}/approved", size=size), table, look.now)
-        thing = Thing("rejected", f"{PLACE}/sealed", digest, size, "", digest=digest)
+            return decide(replace(thing, folder=f"{PLACE}/approved", size=found.size), table, look.now)
+        thing = Thing("rejected", f"{PLACE}/sealed", digest, found.size, "", digest=digest)
         rows = look.of_bundle(digest)
         if any(not row.final for row in rows):
             return None
         if not rows:
             return decide(replace(thing, keeps="no submission of it is known: look at it"), table, look.now)
+        if look.now < _stamp(found.modified + _UNDER_WAY):  # intake may have it, and not yet have said so
+            return Decided(thing, False, "it was written, or found again, within a day")
         if digest in approved:
             return Decided(thing, True, "it is approved, and lies there")
         told = []
@@ -214,7 +216,10 @@ class Shelves:
             if thing.model:
                 stack.enter_context(model_lock(look.state, thing.model))
             approved = {thing.digest} if self.objects.has("approved", thing.digest) else set()
-            again = self._decided(area, thing.digest, thing.size, table, approved)
+            found = self.objects.remote.look(inventory_key(area, thing.digest))
+            if found is None:
+                return replace(planned, goes=False, reason="it is gone already")
+            again = self._decided(area, thing.digest, found, table, approved)
             if again is None or not again.goes or again.thing.model != thing.model:
                 return again or replace(planned, goes=False, reason="it is worked on again")
             if not (area == "sealed" and approved):  # of what is approved no byte goes

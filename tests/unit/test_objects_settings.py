@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 
 from acceptd.config import load_settings
-from acceptd.errors import ConfigError
+from acceptd.errors import ConfigError, UsageError
+from acceptd.objectstore.objects import open_objects
+from acceptd.objectstore.settings import ObjectsTable
 
 pytestmark = pytest.mark.unit
 
@@ -72,3 +75,12 @@ def test_what_cannot_be_meant_is_refused_in_a_line(tmp_path: Path, text: str, wo
     assert "objects" in str(caught.value)
     assert "\n" not in str(caught.value)
     assert "word" not in str(caught.value).replace("password", "")
+
+
+def test_without_the_extra_the_line_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A directory needs nothing; a bucket says which extra, and not before it is opened."""
+    monkeypatch.setitem(sys.modules, "s3fs", None)
+    table = ObjectsTable(url="s3://models/x")
+    with pytest.raises(UsageError, match=r"s3fs, which is not installed.*acceptd\[fleet\]"):
+        open_objects(table, tmp_path)
+    open_objects(ObjectsTable(), tmp_path).put_blob(b"x")

@@ -98,6 +98,17 @@ def test_a_bundle_that_one_submission_still_needs_stays(world: Kept, objects: Ob
     assert objects.has("sealed", sealed.digest)
 
 
+def test_a_bundle_that_intake_has_found_again_stays_for_a_day(world: Kept, objects: Objects) -> None:
+    """The same bytes are sealed again, and no submission of them is on record yet."""
+    sealed = put(world, objects, "s-1", verdict="rejected")
+    (path,) = (world.state / "objects/sealed").iterdir()
+    os.utime(path, (1, 1))
+    objects.put_bundle("sealed", world.state / "quarantine/s-1/bundle", sealed)  # finds it old, makes it young
+    os.utime(path, (path.stat().st_mtime + 20 * 86_400,) * 2)
+    assert gone(run(world, objects, 20.9)) == set()
+    assert gone(run(world, objects, 21.1)) == {f"objects/sealed/{sealed.digest}"}
+
+
 def test_a_decision_that_is_open_keeps_a_held_bundle(world: Kept, objects: Objects) -> None:
     """As it does in quarantine."""
     sealed = put(world, objects, "s-1")
@@ -120,7 +131,8 @@ def test_of_an_approved_bundle_no_byte_goes_with_its_sealed_inventory(world: Kep
     """Nor is anything entered as removed; the approved one stays as the store's bundle does."""
     sealed = put(world, objects, "s-1", verdict="accepted")
     objects.put_bundle("approved", world.state / "quarantine/s-1/bundle", sealed)
-    assert gone(run(world, objects, 0.1)) == {f"objects/sealed/{sealed.digest}"}
+    assert gone(run(world, objects, 0.9)) == set()
+    assert gone(run(world, objects, 1.1)) == {f"objects/sealed/{sealed.digest}"}
     assert sealed.digest not in {name for _, name in removed(world.ledger, BUNDLES)}
     objects.fetch_bundle("approved", sealed.digest, world.root / "out")
 
