@@ -200,7 +200,8 @@ def _rights(roles: list[str]) -> Iterator[str]:
     for role in roles:
         on = f"CREATE POLICY {role}_%s ON procrastinate_jobs FOR %s TO {role}"
         yield on % ("sees", "SELECT") + f" USING ({_SEES[role]})"
-        yield f"GRANT SELECT ON procrastinate_jobs, procrastinate_workers, acceptd_tasks_schema TO {role}"
+        reads = "procrastinate_jobs, procrastinate_events, procrastinate_workers, acceptd_tasks_schema"
+        yield f"GRANT SELECT ON {reads} TO {role}"
         if role == _READER:
             continue
         yield on % ("adds", "INSERT") + f" WITH CHECK ({_ADDS[role]})"

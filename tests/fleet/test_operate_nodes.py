@@ -291,3 +291,21 @@ def test_a_role_that_owns_nothing_finds_the_queue_whole_or_says_who_mends_it(
         assert "acceptd fleet init" in told.value.remedy
     finally:
         record.ask("DROP ROLE lesser")
+
+
+@pytest.mark.parametrize("role", ["promoter", "intake", "worker", "reviewer"])
+def test_every_role_may_look_how_the_fleet_stands(tmp_path: Path, postgres: Server, role: str) -> None:
+    record = make_record(tmp_path / "state", postgres)
+    make_ready(record.state)
+    with record.open() as ledger, Tasks(postgres.url(record.name)) as tasks:
+        Nodes(ledger).beat(W1, "boot", first=True)
+        tasks.examine("s1", 1, "cpu", "cpu", "mosaic/m1")
+    record.ask(f"CREATE ROLE lesser LOGIN IN ROLE acceptd_{role}")
+    try:
+        record.settings("lesser")
+        with record.open(create=False, read_only=True) as theirs:
+            facts = look(theirs)
+        assert [one.name for one in facts.nodes] == ["w1"]
+        assert facts.queues["cpu"].waiting == 1
+    finally:
+        record.ask("DROP ROLE lesser")
