@@ -15,7 +15,7 @@ import structlog
 from acceptd.acceptance import BUNDLE, Acceptance
 from acceptd.config import Paths
 from acceptd.contracts.effective import Agreed
-from acceptd.errors import FleetAwayError, FleetRulesError, ObjectStoreError
+from acceptd.errors import FleetAwayError, FleetRulesError, FleetTrustError, ObjectStoreError
 from acceptd.evidence import JobRecord, Prior, Sealed
 from acceptd.fleet import kept, rows
 from acceptd.fleet.bridge import work_here
@@ -25,6 +25,7 @@ from acceptd.fleet.order import Order
 from acceptd.fleet.rows import EvidenceRow
 from acceptd.fleet.statement import sign_evidence
 from acceptd.fleet.task import Cancel, FleetTask
+from acceptd.fleet.trust import Trust
 from acceptd.heldout.stage import Keeper
 from acceptd.judge.heldout import due, gap
 from acceptd.judge.profiles import Target
@@ -90,9 +91,21 @@ class Examiner:
             if not rows.given(self.ledger, row.id, order.round, task.profile, self.node):
                 rules = self.rules()
                 target = _target(rules, order, task.profile)
+                self._trusted(rules, order, task.profile)
                 return self._under_lease(row, order, rules, target, task, cancel)
             self.decide(row.id, order.model, row.team)
         return None
+
+    def _trusted(self, rules: Rules, order: Order, profile: str) -> None:
+        """Raise FleetRulesError where what this node finds would not count: each costs the submission an order."""
+        trust = Trust.of(rules.policy, utc_now())
+        try:
+            trust.worker(self.signer.key_id, self.node, profile, heldout=order.heldout > 0)
+        except FleetTrustError as error:
+            raise FleetRulesError(
+                f"the policy trusts this node with no evidence under profile {profile}: {error.message}",
+                remedy="`acceptd key node` prints its table for the policy; or give it other queues",
+            ) from error
 
     def _under_lease(
         self, row: Row, order: Order, rules: Rules, target: Target, task: FleetTask, cancel: Cancel

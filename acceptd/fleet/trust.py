@@ -48,7 +48,9 @@ class Trust:
         found = next((one for one in named if one.role == role), None)
         if found is None:
             who = " and ".join(f"{one.name} as {one.role}" for one in named) or "nobody"
-            raise refused("role", f"it takes a key of role {role}; the policy trusts with this one {who}")
+            raise refused(
+                "role", f"it takes a key of role {role}; the policy trusts with this one {who}", remedy=_REMEDY
+            )
         if found.name != name:
             raise refused("node", f"signed with the key of {found.name}, and says that it is {name!r:.80}")
         if found.revoked is not None:
