@@ -14,7 +14,7 @@ IN_ORDER := --no-loadscope-reorder
 TESTS_FAST := tests/unit tests/property
 TESTS_REST := tests/crash tests/acceptance tests/cell tests/hostile
 
-.PHONY: setup demo test test-fast test-user soak-cell soak-ledger soak-release soak-readers kill-proof strace-proof kill-exports bench-ledger backend-cell fuzz oms wheel sbom audit test-wheel profiles profiles-test profiles-openvino console test-web fleet test-fleet lint format bench bench-queue bench-objects bench-beside bench-heldout bench-large corpus adopt-corpus corpus-mutants backend-suite docs pictures docs-site test-docs docs-run clean help
+.PHONY: setup demo test test-fast test-user soak-cell soak-ledger soak-release soak-readers kill-proof strace-proof kill-exports bench-ledger backend-cell fuzz oms wheel sbom audit test-wheel profiles profiles-test profiles-openvino console test-web fleet test-fleet soak-fleet chaos-fleet lint format bench bench-queue bench-objects bench-fleet bench-beside bench-heldout bench-large corpus adopt-corpus corpus-mutants backend-suite docs pictures docs-site test-docs docs-run clean help
 
 help:  ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -e 's/:.*## /\t/' | expand -t 16
@@ -115,6 +115,15 @@ test-fleet: setup  ## a fleet against PostgreSQL and an S3-compatible server, bo
 	@sh tools/fleet_env.sh tests
 	$(PY) -m pytest -q $(BESIDE_WAITING) tests/fleet
 
+soak-fleet: setup  ## 500 mixed bundles through a fleet and an embedded daemon: same verdicts and findings, byte for byte (COUNT=n, SEED=n)
+	@sh tools/fleet_env.sh tests
+	$(PY) -m tests.fleet.soak --count $(or $(COUNT),500) --seed $(or $(SEED),1)
+
+chaos-fleet: setup  ## kills, pauses, cut cables, a database and objects that fail, by chance: one verdict of each drop (SEED=n, SEEDS=n)
+	@sh tools/fleet_env.sh tests
+	ACCEPTD_FLEET_KILLS=all $(PY) -m pytest -q -n0 tests/fleet/test_kills.py
+	$(PY) -m tests.fleet.chaos --seed $(or $(SEED),0) --seeds $(or $(SEEDS),3)
+
 lint: setup  ## ruff (lint and format) and mypy --strict
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
@@ -133,6 +142,11 @@ bench: setup  ## drop to promoted beside a cold python; the cell: cost of a job,
 	$(PY) -m bench.inspection
 	$(PY) -m bench.compare
 	$(PY) -m bench.suite
+
+bench-fleet: setup  ## a fleet beside the embedded daemon with one worker and two; what record, objects and seal carry alone (a quarter of an hour)
+	@sh tools/fleet_env.sh tests
+	$(PY) -m bench.fleet_parts
+	$(PY) -m bench.fleet
 
 bench-beside: setup  ## what other tools say of the same bundles, for docs/comparison.md, in an environment of their own (minutes)
 	@test -x .venvs/beside/bin/python || $(PY) -m venv .venvs/beside

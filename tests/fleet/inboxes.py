@@ -42,7 +42,14 @@ class Inboxes:
 
     def drop(self, piece: Piece) -> str:
         """Write a bundle beside and rename it into its inbox, so that it appears whole; return the drop's name."""
-        made = piece.write(self._stage / piece.name)
+        return self.placed(piece, self.written(piece))
+
+    def written(self, piece: Piece) -> Path:
+        """Write a bundle beside the inbox and return where it lies."""
+        return piece.write(self._stage / piece.name)
+
+    def placed(self, piece: Piece, made: Path) -> str:
+        """Rename what was written into the inbox; return the drop's name."""
         made.rename(self.state / "inbox" / piece.team / made.name)
         return made.name
 

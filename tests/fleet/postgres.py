@@ -92,6 +92,11 @@ class Server:
         done = subprocess.run(command, capture_output=True, text=True, cwd=self.root, env=_environment())
         assert done.returncode == 0, f"{program}: {done.stdout}{done.stderr}"
 
+    def pid(self) -> int:
+        """Return the postmaster's process id."""
+        assert self._process is not None
+        return self._process.pid
+
     @property
     def running(self) -> bool:
         """Whether the postmaster lives."""

@@ -16,6 +16,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tests import commands
+
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 180.0
 """Seconds until a wait gives up. Nothing passes by waiting: this only bounds a failure."""
@@ -47,7 +49,11 @@ class Bell:
 
 
 class Running:
-    """One command of this checkout in a process of its own, its log kept and read as it comes."""
+    """One command of this checkout in a process of its own, its log kept and read as it comes.
+
+    Cold in an interpreter that loads everything itself, as production has it; warm forked from one that has, which
+    is what a test that starts daemons often can afford (:mod:`tests.commands`): only such a one can be armed.
+    """
 
     def __init__(
         self,
@@ -57,30 +63,44 @@ class Running:
         *,
         inside: Sequence[str] = (),
         environment: Mapping[str, str] | None = None,
+        warm: bool = False,
     ) -> None:
-        """Start ``acceptd WORDS``; ``inside`` comes before it on the command line (``nsenter …``)."""
+        """Start ``acceptd WORDS``; ``inside`` comes before a cold one's command line (``nsenter …``)."""
         self.log, self._bell = log, bell
         self.events: list[dict[str, Any]] = []
         """What it has logged since it was started, each a JSON line."""
         self.paused = False
-        self._process = subprocess.Popen(
-            # It dies with whoever started it: a test that is killed leaves no daemon behind.
-            [*inside, "setpriv", "--pdeathsig", "KILL", sys.executable, "-m", "acceptd", *words],
-            cwd=ROOT,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            env={**os.environ, **(environment or {})},
-            process_group=0,
-        )
+        self.code: int | None = None
+        """The exit code, -n where signal n ended it; None while it runs."""
+        self._lock = threading.Lock()
+        variables = {**os.environ, **(environment or {})}
+        reader, writer = os.pipe()
+        if warm:
+            assert not inside
+            self._arming = log.with_suffix(".arming")
+            variables[commands.ARMING] = str(self._arming)
+            self._process: subprocess.Popen[bytes] | commands.Process = commands.Process(
+                *words, environment=variables, stderr=writer
+            )
+        else:
+            self._process = subprocess.Popen(
+                # It dies with whoever started it: a test that is killed leaves no daemon behind.
+                [*inside, "setpriv", "--pdeathsig", "KILL", sys.executable, "-m", "acceptd", *words],
+                cwd=ROOT,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=writer,
+                env=variables,
+                process_group=0,
+            )
+        os.close(writer)
         self.pid = self._process.pid
-        self._reader = threading.Thread(target=self._read, name=f"log of {words[0]} {self.pid}", daemon=True)
+        name = f"log of {words[0]} {self.pid}"
+        self._reader = threading.Thread(target=self._read, args=(reader,), name=name, daemon=True)
         self._reader.start()
 
-    def _read(self) -> None:
-        told = self._process.stderr
-        assert told is not None
-        with told, self.log.open("ab") as file:
+    def _read(self, reader: int) -> None:
+        with open(reader, "rb") as told, self.log.open("ab") as file:
             for line in told:
                 file.write(line)
                 file.flush()
@@ -90,17 +110,14 @@ class Running:
                     event = {"event": line.decode(errors="replace").rstrip(), "raw": True}
                 self.events.append(event)
                 self._bell.ring()
-        self._process.wait()
+        # All of its log is read, so it has ended. One thread alone waits for it, and nobody signals what is gone.
+        with self._lock:
+            self.code = self._process.wait()
         self._bell.ring()
 
     def ended(self) -> bool:
         """Whether it has ended, all of its log read."""
         return not self._reader.is_alive()
-
-    @property
-    def code(self) -> int | None:
-        """The exit code, -n where signal n ended it; None while it runs."""
-        return self._process.poll()
 
     def said(self, event: str, **fields: object) -> int:
         """Return how often it has logged an event with these fields since it was started."""
@@ -120,14 +137,25 @@ class Running:
 
     def send(self, number: int) -> None:
         """Send a signal unless it has ended."""
-        if self._process.poll() is None:
-            self._process.send_signal(number)
+        with self._lock:
+            if self.code is None:
+                os.kill(self.pid, number)
+
+    def arm(self, failpoint: str) -> None:
+        """Let it die where it next passes ``failpoint``; return once that is set."""
+        self._arming.write_text(failpoint)
+        self.send(signal.SIGUSR2)
+        # Its own signal handler takes the file away, which rings no bell, and is done at its next bytecode.
+        due = time.monotonic() + PATIENCE
+        while self._arming.exists() and not self.ended():
+            assert time.monotonic() < due, self.tail()
+            time.sleep(0.005)
 
     def kill(self) -> None:
         """Kill it, as power loss does, and wait for its end. Its jobs die with it: that is the cell's promise."""
         self.send(signal.SIGKILL)
-        self._process.wait()
         self._reader.join(PATIENCE)
+        assert self.ended(), f"something of it lives on: {self.tail()}"
 
     def pause(self) -> None:
         """Stop it where it stands until :meth:`resume`."""
@@ -143,10 +171,8 @@ class Running:
         """Stop it in order, and check that it ended well."""
         self.resume()
         self.send(signal.SIGTERM)
-        try:
-            code = self._process.wait(PATIENCE)
-        except subprocess.TimeoutExpired:
-            self.kill()
-            raise AssertionError(f"it does not stop: {self.tail()}") from None
         self._reader.join(PATIENCE)
-        assert code == 0, f"it ended with {code}: {self.tail()}"
+        if not self.ended():
+            self.kill()
+            raise AssertionError(f"it does not stop: {self.tail()}")
+        assert self.code == 0, f"it ended with {self.code}: {self.tail()}"

@@ -7,6 +7,7 @@ else:
 - ``judged_at`` and ``uid``: when, and who dropped it;
 - ``evidence_digest`` and ``report_digest``: what they cover holds timings, resources and the submission's own id;
 - ``statement``: it signs all of these, with the submission's id and the entry's place in the log;
+- ``nodes``: which machines of a fleet the verdict rests on; an embedded daemon names none;
 - in a finding's evidence, figures of time and of memory that a job was seen to take (:data:`MEASURED`).
 """
 
@@ -25,7 +26,7 @@ from acceptd.record.log import Ledger
 from acceptd.record.queue import Queue
 from acceptd.release.book import Row, read_book
 
-OF_THIS_RUN: Final = ("judged_at", "uid", "evidence_digest", "report_digest", "statement")
+OF_THIS_RUN: Final = ("judged_at", "uid", "evidence_digest", "report_digest", "statement", "nodes")
 """Keys of a verdict entry's body that differ in two runs on the same bundle."""
 MEASURED: Final = re.compile(r"(^|_)(ms|seconds|s)$|^peak_rss_bytes$")
 """Keys in a finding's evidence whose values are measured time or memory."""

@@ -12,6 +12,7 @@ from tests.fleet import embedded, promises
 from tests.fleet.mixed import Piece, mixed
 from tests.fleet.postgres import Server
 from tests.fleet.recorded import Book, differences
+from tests.fleet.soak import soak
 
 COUNT, SEED = 24, 5
 """A sample of every family; `make soak-fleet` has 500."""
@@ -45,3 +46,12 @@ def test_a_record_on_postgresql_says_what_one_in_a_file_says(
     book = embedded.run(tmp_path, baseline.template, baseline.policies, baseline.pieces, record=pg_url)
     assert differences(baseline.book, book) == []
     assert promises.verified(tmp_path / "state") == []
+
+
+def test_a_fleet_says_what_an_embedded_daemon_says(tmp_path: Path) -> None:
+    """One intake, two workers, one promoter; each with its own key, login and state; objects in S3."""
+    found = soak(tmp_path, mixed(COUNT, SEED, heavy=False), SEED, workers=2)
+    assert found.different == []
+    assert found.broken == []
+    assert found.verdicts.keys() == {"accepted", "rejected", "held"}
+    assert len(found.examined_by) == 2, "both workers take part"
