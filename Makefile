@@ -113,7 +113,7 @@ fleet: setup  ## what a fleet needs besides (PostgreSQL's driver, task queue, ob
 
 test-fleet: setup  ## a fleet against PostgreSQL and an S3-compatible server, both started by the tests themselves
 	@sh tools/fleet_env.sh tests
-	$(PY) -m pytest -q $(BESIDE_WAITING) tests/fleet
+	$(PY) -m pytest -q $(BESIDE_WAITING) -m "not slow" tests/fleet
 
 soak-fleet: setup  ## 500 mixed bundles through a fleet and an embedded daemon: same verdicts and findings, byte for byte (COUNT=n, SEED=n)
 	@sh tools/fleet_env.sh tests

@@ -90,7 +90,12 @@ class Examiner:
                 return None  # ordered anew meanwhile
             if not rows.given(self.ledger, row.id, order.round, task.profile, self.node):
                 rules = self.rules()
-                target = _target(rules, order, task.profile)
+                try:
+                    target = _target(rules, order, task.profile)
+                except FleetRulesError:
+                    # The promoter may have other rules by now as well, or the order may be none of his: he looks.
+                    self.decide(row.id, order.model, row.team)
+                    raise
                 self._trusted(rules, order, task.profile)
                 return self._under_lease(row, order, rules, target, task, cancel)
             self.decide(row.id, order.model, row.team)

@@ -24,7 +24,6 @@ TYPE: Final = "application/vnd.acceptd.fleet-order+json"
 ROLE: Final = "ledger"
 """The role of the key that signs orders."""
 _MAX_BYTES: Final = 4 << 20
-_PROVIDER: Final = "executionprovider"
 _Digest = Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")]
 
 
@@ -97,9 +96,9 @@ class Order(BaseModel):
 
 
 def queue_of(profile: Profile) -> str:
-    """Return the queue of a profile: the name of the provider that it asks for first.
+    """Return the queue of a profile: its name, since a worker's word counts by profiles.
 
     >>> queue_of(Profile())
     'cpu'
     """
-    return profile.providers[0].lower().removesuffix(_PROVIDER)
+    return profile.name

@@ -26,7 +26,7 @@ class FleetTable(BaseModel):
     name: Name | Literal[""] = ""
     """The node's name, one for each node of the fleet; empty: made from the host's."""
     queues: Annotated[list[Annotated[str, Field(pattern=_QUEUE)]], Field(max_length=64)] = []
-    """Queues that a worker takes examinations from; empty: those of the policy's profiles."""
+    """Profiles whose queues a worker takes from; empty: those that the policy trusts it with."""
     slots: Annotated[int, Field(ge=0, le=256)] = 0
     """Tasks at once; 0: one for each core (a worker's budget may allow fewer)."""
     beat_seconds: Annotated[float, Field(ge=0.2, le=60, strict=False)] = 5.0

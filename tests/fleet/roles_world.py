@@ -37,7 +37,9 @@ class Fleet:
         policy: str = "",
         profiles: Mapping[str, str] | None = None,
         fleet: str = "",
+        keys: str = "",
     ) -> None:
+        self.keys = keys
         self.root, self.server = root, server
         self.database = server.fresh_database()
         self.bell = Bell()
@@ -56,7 +58,9 @@ class Fleet:
 
     def write_policy(self) -> None:
         """Write the policy with whoever is trusted."""
-        demo = (ROOT / "policies" / "demo.toml").read_text().replace('name = "demo"', 'name = "fleet"')
+        demo = (
+            (ROOT / "policies" / "demo.toml").read_text().replace('name = "demo"', f'name = "fleet"\n{self.keys}')
+        )
         (self.policies / "fleet.toml").write_text("\n".join([demo, self.policy, *self.trust.values()]))
 
     def state(self, name: str) -> Path:
@@ -73,6 +77,7 @@ class Fleet:
         heldout: bool = False,
         trusted: bool = True,
         team: str = TEAM,
+        fleet: str = "",
     ) -> Path:
         """Make a node's state as an operator does, and name its key in the policy."""
         state = self.state(name)
@@ -85,7 +90,7 @@ class Fleet:
             + f'\n[record]\nurl = "{url}"\n[objects]\nurl = "{self.objects}"\n'
             + "[inbox]\nsettle_seconds = 0.1\n"
             + f'[fleet]\nname = "{name}"\nrole = "{role}"\nlook_seconds = 1.0\nretry_seconds = 0.2\n'
-            + f"beat_seconds = 0.5\nstalled_seconds = 3.0\n{self.fleet}"
+            + f"beat_seconds = 0.5\nstalled_seconds = 3.0\n{self.fleet}{fleet}"
         )
         if not self.trust and len(self.roles) == 1:
             owner = {"ACCEPTD_RECORD_URL": self.server.url(self.database, OWNER)}

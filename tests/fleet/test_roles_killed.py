@@ -1,4 +1,4 @@
-"""Whoever is killed, wherever: one verdict of each submission, one release of each accepted one, no gap."""
+"""Whoever is killed, and wherever: one verdict of each submission, one release of each accepted one, no more."""
 
 from __future__ import annotations
 

@@ -70,13 +70,13 @@ class IntakeWing:
         self.slots = SLOTS
         self.queues = [intake_queue(node.name)]
         self._taking = Taking(
-            lambda: TaskWorker(
+            lambda alone: TaskWorker(
                 node.url,
                 self.queues,
                 self.slots,
                 {"finish": self._intake.finish},
                 node=node.name,
-                former=helm.paths.state / "tasks-intake",
+                former=helm.paths.state / "tasks-intake" if alone else None,
                 settled=lambda task, end: helm.count.task(task.kind, end),
                 beat_seconds=node.table.beat_seconds,
                 back_off=node.table.retry_seconds,
@@ -95,7 +95,7 @@ class IntakeWing:
         self.offer_again()
         self._space.watch_space()  # before the first claim
         self._inbox.start()
-        log.info("intake", node=self._node.name)
+        log.info("intake", teams=len(list(self._node.helm.paths.inbox.iterdir())))
 
     # -- drops ------------------------------------------------------------------------------------------
 

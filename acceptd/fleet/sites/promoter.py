@@ -116,7 +116,7 @@ class PromoterWing:
         self.slots = SLOTS
         self.queues = [PROMOTER]
         self._taking = Taking(
-            lambda: TaskWorker(
+            lambda alone: TaskWorker(
                 node.url,
                 self.queues,
                 self.slots,
@@ -126,7 +126,7 @@ class PromoterWing:
                     "given-up": self.promoter.given_up,
                 },
                 node=node.name,
-                former=helm.paths.state / "tasks-promoter",
+                former=helm.paths.state / "tasks-promoter" if alone else None,
                 watch=Watch(node.table.stalled_seconds),
                 settled=lambda task, end: helm.count.task(task.kind, end),
                 beat_seconds=node.table.beat_seconds,
@@ -142,7 +142,7 @@ class PromoterWing:
         guarded(self._releases.finish_canaries)
         self.notary.start()
         self._taking.start()
-        log.info("promoter", node=node.name)
+        log.info("promoter", slots=self.slots)
 
     # -- duties -----------------------------------------------------------------------------------------
 

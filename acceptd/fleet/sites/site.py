@@ -22,6 +22,7 @@ from acceptd.fleet.sites.wing import Wing
 from acceptd.fleet.sites.worker import WorkerWing, served
 from acceptd.housekeeping import guarded
 from acceptd.judge.profiles import Target
+from acceptd.record.node_key import node_signer
 from acceptd.rules import Rules
 from acceptd.site import Helm
 from acceptd.supervisor.pulse import Pulse, Watched
@@ -48,10 +49,7 @@ class FleetSite:
         helm, role = self._helm, self._role
         node = self._node = Node.open(helm, role, stack)
         if role != "promoter":
-            queues = node.table.queues if role == "worker" else []
-            self._machine = Machine(
-                helm, (lambda rules: served(rules, queues)) if role != "intake" else _no_targets
-            )
+            self._machine = Machine(helm, self._runs)
             self._machine.open(stack)
         wings: list[Wing] = []
         if role in {"promoter", "all"}:
@@ -65,6 +63,14 @@ class FleetSite:
             self._wings.append(wing)
         self._beat = Beat(Nodes(node.ledger), self._told, self._drain_asked, on_outdated=helm.end, url=node.url)
         stack.callback(self._beat.stop)
+
+    def _runs(self, rules: Rules) -> list[Target]:
+        """Return the profiles that jobs are run under here."""
+        assert self._node is not None
+        if self._role == "intake":
+            return []
+        key_id = node_signer(self._helm.paths.state).key_id
+        return served(rules, self._node.table.queues, self._node.name, key_id)
 
     def begin(self) -> None:
         """Start the machine, then the wings, then say that the node is there."""
@@ -218,7 +224,3 @@ class FleetSite:
             yield from wing.watched()
         if self._beat is not None and self._beat.thread.ident is not None:
             yield Watched(self._beat.thread, self._beat.turns)
-
-
-def _no_targets(_rules: Rules) -> list[Target]:
-    return []

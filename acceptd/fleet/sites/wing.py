@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Protocol
@@ -62,11 +63,16 @@ class Wing(Protocol):
 
 
 class Taking:
-    """A worker of the task queue as a wing drains, ends and begins it again. ``make`` returns a fresh one."""
+    """A worker of the task queue as a wing drains, ends and begins it again.
 
-    def __init__(self, make: Callable[[], TaskWorker]) -> None:
+    ``make`` returns a fresh one; it is told whether no earlier one still works, whose tasks it could take back.
+    """
+
+    def __init__(self, make: Callable[[bool], TaskWorker]) -> None:
         self._make = make
-        self.worker = make()
+        self.worker = make(True)
+        self._before: list[TaskWorker] = []
+        """Those that take nothing any more and may still work on what they took."""
         self._stopping = False
         self.taking = True
 
@@ -75,16 +81,20 @@ class Taking:
         self.worker.start()
 
     def take(self, on: bool, /) -> None:
-        """Take no more tasks, those under way go on; or take some again."""
+        """Take no more tasks, those under way go on; or take some again. Returns at once."""
         if on == self.taking or self._stopping:
             return
         self.taking = on
         if on:
-            self.worker.stop(0.0) if not self.worker.running else self.worker.stop(None)
-            self.worker = self._make()
+            self._before = [one for one in self._all if one.thread.is_alive()]
+            self.worker = self._make(not self._before)
             self.worker.start()
         else:
             self.worker.drain()
+
+    @property
+    def _all(self) -> list[TaskWorker]:
+        return [*self._before, self.worker]
 
     def remark(self) -> str:
         """Say where the queue is away."""
@@ -92,30 +102,35 @@ class Taking:
 
     def load(self) -> tuple[int, int]:
         """Return how many tasks run; what waits, waits in the database."""
-        return len(self.worker.running), 0
+        return sum(len(one.running) for one in self._all), 0
 
     def drain(self, quiet: Callable[[], None]) -> None:
         """Take no more tasks; call ``quiet`` when the last one has ended."""
         self._stopping, self.taking = True, False
 
         def wait() -> None:
-            self.worker.stop(None)
+            for one in self._all:
+                one.drain()
+            for one in self._all:
+                one.stop(None)
             quiet()
 
         threading.Thread(target=wait, name="tasks-end", daemon=True).start()
 
     def cancel(self) -> int:
         """Cancel the tasks that run: they go back into the queue."""
-        running = len(self.worker.running)
-        threading.Thread(target=self.worker.stop, args=(0.0,), name="tasks-cancel", daemon=True).start()
+        running, _ = self.load()
+        for one in self._all:
+            threading.Thread(target=one.stop, args=(0.0,), name="tasks-cancel", daemon=True).start()
         return running
 
     def join(self, seconds: float) -> bool:
-        """Wait for the worker's thread."""
-        if self.worker.thread.ident is None:
-            return True
-        self.worker.thread.join(seconds)
-        return not self.worker.thread.is_alive()
+        """Wait for the workers' threads, all of them together for so long."""
+        due = time.monotonic() + seconds
+        for one in self._all:
+            if one.thread.ident is not None:
+                one.thread.join(max(0.0, due - time.monotonic()))
+        return not any(one.thread.is_alive() for one in self._all)
 
     def watched(self) -> Iterator[Watched]:
         """Yield the worker's thread, as long as it is to live."""

@@ -24,9 +24,19 @@ from acceptd.supervisor.pulse import Watched
 log = structlog.get_logger("acceptd.fleet")
 
 
-def served(rules: Rules, queues: Sequence[str]) -> list[Target]:
-    """Return the profiles whose queues a worker takes from; all of them where it names none."""
-    return [one for one in rules.targets if not queues or queue_of(one.profile) in queues]
+NOBODYS = "nobody"
+"""A queue that nobody fills, for a worker that may take from no other."""
+
+
+def served(rules: Rules, queues: Sequence[str], name: str, key_id: str) -> list[Target]:
+    """Return the profiles that a worker examines under: those that it names, else those it is trusted with."""
+    mine = {
+        profile
+        for one in rules.policy.fleet.trust
+        if (one.role, one.name, one.key_id, one.revoked) == ("worker", name, key_id, None)
+        for profile in one.profiles
+    }
+    return [one for one in rules.targets if queue_of(one.profile) in (queues or mine)]
 
 
 class WorkerWing:
@@ -39,8 +49,9 @@ class WorkerWing:
     @property
     def queues(self) -> list[str]:
         """The queues that it takes from."""
-        wanted = self._node.table.queues
-        return wanted or sorted({queue_of(one.profile) for one in self._node.helm.rules().targets})
+        node = self._node
+        found = served(node.helm.rules(), node.table.queues, node.name, self.key_id)
+        return [queue_of(one.profile) for one in found] or [NOBODYS]
 
     def open(self, stack: ExitStack) -> None:
         """Open the cache of bundles."""
@@ -71,31 +82,38 @@ class WorkerWing:
         )
         slots = node.table.slots or helm.settings.workers or machine.capacity.cores
         self.slots = slots
-        self._taking = Taking(
-            lambda: TaskWorker(
-                node.url,
-                self.queues,
-                slots,
-                {"examine": self._examiner.examine},
-                node=node.name,
-                former=helm.paths.state / "tasks-worker",
-                settled=lambda task, end: helm.count.task(task.kind, end),
-                beat_seconds=node.table.beat_seconds,
-                back_off=node.table.retry_seconds,
-            )
+        self._taking = Taking(self._taker)
+
+    def _taker(self, alone: bool, /) -> TaskWorker:
+        node, helm = self._node, self._node.helm
+        self._from = self.queues
+        return TaskWorker(
+            node.url,
+            self._from,
+            self.slots,
+            {"examine": self._examiner.examine},
+            node=node.name,
+            former=helm.paths.state / "tasks-worker" if alone else None,
+            settled=lambda task, end: helm.count.task(task.kind, end),
+            beat_seconds=node.table.beat_seconds,
+            back_off=node.table.retry_seconds,
         )
 
     def begin(self) -> None:
         """Begin to take tasks."""
         self._taking.start()
-        log.info("worker", node=self._node.name, queues=self.queues, slots=self.slots)
+        log.info("worker", queues=self._from, slots=self.slots)
 
     def duties(self) -> list[Callable[[], None]]:
         """There are none: what stands still is the promoter's."""
         return []
 
     def reloaded(self) -> None:
-        """Tasks that waited for these rules come by themselves."""
+        """Take from other queues where the policy says so; tasks that waited for these rules come again."""
+        if self.queues != self._from:
+            log.info("other queues", queues=self.queues)
+            self._taking.take(False)
+            self._taking.take(True)
 
     def load(self) -> tuple[int, int]:
         """Return how many examinations run."""
@@ -103,7 +121,8 @@ class WorkerWing:
 
     def remark(self) -> str:
         """Say where the queue is away."""
-        return self._taking.remark()
+        words = "the policy trusts this node with no profile" if self._from == [NOBODYS] else ""
+        return "; ".join(word for word in (self._taking.remark(), words) if word)
 
     def take(self, on: bool, /) -> None:
         """Take examinations, or none."""
