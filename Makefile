@@ -14,7 +14,7 @@ IN_ORDER := --no-loadscope-reorder
 TESTS_FAST := tests/unit tests/property
 TESTS_REST := tests/crash tests/acceptance tests/cell tests/hostile
 
-.PHONY: setup demo test test-fast test-user soak-cell soak-ledger soak-release soak-readers kill-proof strace-proof kill-exports bench-ledger backend-cell fuzz oms wheel sbom audit test-wheel profiles profiles-test profiles-openvino console test-web fleet test-fleet soak-fleet chaos-fleet lint format bench bench-queue bench-objects bench-fleet bench-beside bench-heldout bench-large corpus adopt-corpus corpus-mutants backend-suite docs pictures docs-site test-docs docs-run clean help
+.PHONY: setup demo test test-fast test-user soak-cell soak-ledger soak-release soak-readers kill-proof strace-proof kill-exports bench-ledger backend-cell fuzz oms wheel sbom audit hostile-report test-wheel profiles profiles-test profiles-openvino console test-web fleet test-fleet soak-fleet chaos-fleet lint format bench bench-queue bench-objects bench-fleet bench-beside bench-heldout bench-large corpus adopt-corpus corpus-mutants backend-suite docs pictures docs-site test-docs docs-run clean help
 
 help:  ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -e 's/:.*## /\t/' | expand -t 16
@@ -86,6 +86,15 @@ sbom: wheel  ## what the wheel needs, with hashes, as CycloneDX beside it in dis
 audit: setup  ## known vulnerabilities of every pin of every lock file, by pip-audit (75: could not be looked up; SERVICE=osv)
 	@sh tools/peer_env.sh audit tools/audit.lock
 	@.venvs/audit/bin/python -m tools.audit
+
+PEERS := onnxruntime onnx polygraphy modelaudit modelscan
+
+hostile-report: setup  ## every hostile bundle and good models, asked of acceptd and its peers, each in an environment of its own (an hour; FRESH=1)
+	@sh tools/peer_env.sh $(foreach peer,$(PEERS),peer-$(peer) bench/peers/$(peer).lock)
+	$(PY) -m tools.backend_suite .cache/backend
+	$(PY) -m tools.corpus .cache/corpus faster-whisper silero-vad magika basic-pitch khmersm
+	nice $(PY) -m bench.hostile.run $(if $(FRESH),--fresh)
+	$(PY) -m tools.gen_hostile_report
 
 test-wheel: wheel  ## the wheel in a fresh environment outside the checkout: check, doctor, init, daemon, submit --wait
 	@$(PY) -m tools.wheel_installed
