@@ -150,7 +150,7 @@ def _good(report: Row, tools: list[str]) -> list[str]:
     lines = table(["models", *(SHORT[tool] for tool in tools)], rows, "lc")
     told = [
         (
-            f"`{row['name']}`",
+            text(row["name"]),
             SHORT[tool],
             SIGNS[row["answers"][tool]["outcome"]],
             text(row["answers"][tool]["said"]),
@@ -160,7 +160,8 @@ def _good(report: Row, tools: list[str]) -> list[str]:
         if row in _objections(report["good"], tool)
     ]
     if told:
-        lines += ["", "Every objection to a good model:", "", *table(["model", "tool", "", "its words"], told)]
+        words = ["model", "tool", "", "its words"]
+        lines += ["", "Every objection to a good model:", "", *table(words, told, "lccl")]
     return lines
 
 
