@@ -213,6 +213,12 @@ fleet_evidence: Final = Table(
     Column("evidence_digest", Word, nullable=False),
     Column("at", Word, nullable=False),
     CheckConstraint("round > 0", name="fleet_evidence_round"),
+    # As of nodes below: an envelope beyond acceptd.fleet.envelope.MAX_BYTES is nobody's.
+    CheckConstraint(
+        "length(submission) <= 128 AND length(profile) <= 64 AND length(node) <= 64 AND length(key_id) <= 64 "
+        "AND length(envelope) <= 262144 AND length(evidence_digest) <= 64 AND length(at) <= 40",
+        name="fleet_evidence_small",
+    ),
 )
 
 fleet_nodes: Final = Table(

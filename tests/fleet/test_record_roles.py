@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -236,6 +237,35 @@ def test_the_command_grants_as_the_owner_and_shows_each_role(
     told = capsys.readouterr().out
     assert "acceptd_reviewer  reads" in told
     assert "writes none" in told
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_who_does_not_own_the_tables_gives_no_rights_and_is_told_who_does(record: Record, role: str) -> None:
+    record.settings(f"test_{role}")
+    try:
+        with pytest.raises(StateError, match="its tables are another role's") as told:
+            roles.grant(Place.of(record.state))
+    finally:
+        record.settings()
+    assert "ACCEPTD_RECORD_URL" in told.value.remedy
+
+
+def test_of_two_who_grant_at_once_both_are_done(postgres: Server, tmp_path: Path) -> None:
+    made = make_record(tmp_path / "state", postgres)
+    made.open().close()
+    with ThreadPoolExecutor(4) as pool:
+        for one in [pool.submit(roles.grant, Place.of(made.state)) for _ in range(4)]:
+            one.result(60)
+    assert roles.differences(Place.of(made.state)) == []
+
+
+def test_what_a_worker_writes_is_small_before_anybody_reads_it(record: Record) -> None:
+    import psycopg
+
+    for large in ("'n'", "repeat('x', 65)"), ("'{}'", "repeat('x', 262145)"):
+        with pytest.raises(psycopg.errors.CheckViolation):
+            tried(record, SIGNED.replace("'n' || random()", "'n'").replace(*large), "test_acceptd_worker")
+    tried(record, SIGNED.replace("'{}'", "repeat('x', 262144)"), "test_acceptd_worker")
 
 
 def test_a_file_has_no_roles(tmp_path: Path) -> None:

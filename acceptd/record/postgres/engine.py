@@ -27,8 +27,8 @@ from acceptd.record.postgres.errors import driver_error, is_lost, translated, wo
 
 LOCK: Final = 0x61636365707464
 """The advisory lock of every write ("acceptd" in ASCII). Locks are the database's own: one record in each."""
-IDLE_SECONDS: Final = 120
-"""A write transaction whose process says nothing for so long is ended by the server, and gives its lock back."""
+IDLE_SECONDS: Final = 45
+"""A write transaction whose process says nothing for so long is ended by the server: before others give up."""
 _BEGIN: Final = "acceptd_begin"
 _READ: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _WRITE: Final = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"

@@ -14,7 +14,7 @@ import psycopg
 from acceptd.errors import StateError
 from acceptd.record.leases import given_up
 from acceptd.record.place import Place
-from acceptd.record.postgres.engine import connect
+from acceptd.record.postgres.engine import LOCK, connect
 from acceptd.record.postgres.errors import translated
 from acceptd.record.postgres.schema import TABLES
 from acceptd.record.tables import fleet_nodes
@@ -80,10 +80,18 @@ _NUMBERS: Final = f"public.{given_up.name}_number_seq"
 def grant(place: Place) -> list[str]:
     """Make the roles that are missing, and give each exactly its rights; return the names of those made.
 
-    As the tables' owner, who may make roles. Raises LedgerError where he may not, StateError for a file.
+    As the tables' owner, who may make roles. Raises LedgerError where he may not, StateError for a file, and for
+    anybody else.
     """
     made = []
     with _connected(place) as connection, connection.transaction():
+        owns = "SELECT pg_has_role(relowner, 'USAGE') FROM pg_class WHERE oid = 'public.meta'::regclass"
+        if connection.execute(owns).fetchone() != (True,):
+            raise StateError(
+                f"{place}: its tables are another role's, who alone gives rights on them",
+                remedy="run it as their owner: name that login in ACCEPTD_RECORD_URL for this one command",
+            )
+        connection.execute(f"SELECT pg_advisory_xact_lock({LOCK})")  # of two at once one comes after the other
         known = {str(row[0]) for row in connection.execute("SELECT rolname::text FROM pg_roles")}
         for role, rights in RIGHTS.items():
             if role not in known:

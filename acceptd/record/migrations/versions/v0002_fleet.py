@@ -26,7 +26,11 @@ _SCHEMA: Final = (
         evidence_digest VARCHAR NOT NULL,
         at VARCHAR NOT NULL,
         PRIMARY KEY (submission, round, profile, node),
-        CONSTRAINT fleet_evidence_round CHECK (round > 0)
+        CONSTRAINT fleet_evidence_round CHECK (round > 0),
+        CONSTRAINT fleet_evidence_small CHECK (
+            length(submission) <= 128 AND length(profile) <= 64 AND length(node) <= 64 AND length(key_id) <= 64
+            AND length(envelope) <= 262144 AND length(evidence_digest) <= 64 AND length(at) <= 40
+        )
     )
     """,
     """
