@@ -91,6 +91,15 @@ class Decisions:
             return self._ordered(self.orders.examination(row, handed, rules))
         return self._evidence(row, order, handed, rules)
 
+    def believed(self, row: Row, rules: Rules) -> Row:
+        """Return a submission without what is said of sealed bytes, unless an intake that counts said it."""
+        try:
+            sealed = self.opening.handover(row, rules).sealed
+        except FleetTrustError:
+            sealed = None
+        data = {key: value for key, value in row.data.items() if key != "sealed"}
+        return replace(row, data=data if sealed is None else data | {"sealed": sealed.model_dump(mode="json")})
+
     def _stands(self, order: Order, handed: Handover, rules: Rules) -> bool:
         """Whether an order is still what would be ordered now, as far as the rules go."""
         assert handed.sealed is not None

@@ -28,7 +28,7 @@ from acceptd.record.queue import Submission as Row
 from acceptd.release import store
 from acceptd.report.logs import bound
 from acceptd.rules import Rules
-from acceptd.steps.ends import DIED, GIVEN_UP, End
+from acceptd.steps.ends import DIED, GIVEN_UP, REFUSED, End
 from acceptd.steps.finishing import Finishing
 from acceptd.steps.promoting import Promoting
 from acceptd.steps.recording import Recording
@@ -111,12 +111,19 @@ class Promoter:
             self._end(row, GIVEN_UP["deadline"])
         elif row.state == "sealed":
             return self._decide(row)
+        elif not self._has_verdict(row):
+            log.error("the record says that it is judged, and the ledger has no verdict", state=row.state)
+            self._end(row, REFUSED.of("the record said that it was judged, and it was not"), row.state)
         elif row.state == "judged":
             self._promote(row)
         else:
             self.tasks.finish(row.id, row.node or "", team=row.team)
             return False
         return True
+
+    def _has_verdict(self, row: Row) -> bool:
+        """Whether the ledger has a verdict: who may write submissions could say so of one that nobody judged."""
+        return next(self.recording.ledger.entries(kind="verdict", submission=row.id), None) is not None
 
     def _decide(self, row: Row) -> bool:
         rules = self.rules()
@@ -143,11 +150,15 @@ class Promoter:
         with self._once(row):
             self.recording.record(row, rules, outcome)
 
-    def _end(self, row: Row, end: End) -> None:
+    def _end(self, row: Row, end: End, state: str = "judged") -> None:
         """Record ``inconclusive`` with the reason, and stop whoever still examines it."""
         self.waits.pop(row.id, None)
+        rules = self.rules()
+        believed = self.decisions.believed(row, rules)
+        if believed.data.get("sealed") is None and row.data.get("sealed") is not None:
+            self.queue.advance(row.id, row.state, sealed=None, bundle_digest=None)  # nobody who counts said so
         with self._once(row):
-            self.recording.end(row, self.rules(), end)
+            self.recording.end(believed, rules, end, state)
         self.tasks.cancel(row.id)
 
     @contextlib.contextmanager
@@ -202,6 +213,18 @@ class Promoter:
             raise FleetAwayError(f"objects: {error}") from error
 
     # -- what stands still ------------------------------------------------------------------------------
+
+    def push(self, submission: str) -> None:
+        """Have a submission gone on with that nobody does anything about: by a task, not by who looks."""
+        row = self.queue.get(submission)
+        if row is None or row.final:
+            return
+        if row.state in {"claimed", "sealed"}:
+            self.tasks.order(row.id, row.model or "", team=row.team)
+        elif row.state == "promoted":
+            self.tasks.finish(row.id, row.node or "", team=row.team)
+        else:
+            self.tasks.decide(row.id, row.model or "", team=row.team)
 
     def offer(self, submission: str) -> Offered:
         """Put what the record wants of a sealed submission next into the task queue."""

@@ -13,6 +13,7 @@ from acceptd.fleet.order import Order
 from acceptd.fleet.rows import EvidenceRow, put
 from acceptd.record.node_key import node_signer
 from acceptd.record.queue import Queue, Submission
+from acceptd.release.book import read_book
 from tests.fleet.postgres import Server
 from tests.fleet.roles_world import TEAM, Fleet
 
@@ -131,6 +132,33 @@ def test_a_drop_whose_owner_was_changed_in_the_record_waits_and_is_judged_for_no
     fleet.start("w1")
     assert fleet.verdict("moved")["verdict"] == "accepted"
     fleet.stop("w1")
+    fleet.whole()
+
+
+def test_what_is_said_to_be_judged_and_never_was_is_recorded_and_promoted_by_nobody(fleet: Fleet) -> None:
+    """Who may write submissions, an intake, says that his bundle was accepted; and another time rubbish."""
+    for name, data in (("claims", None), ("rubbish", {"sealed": {"digest": 7}, "unpack": 1})):
+        fleet.put(name, model_id=f"{TEAM}/{name}")
+        row, _ = ordered(fleet, name)
+        with fleet.ledger() as ledger:
+            if data is None:
+                said = {
+                    "verdict": "accepted",
+                    "promote": ["production"],
+                    "options": {},
+                    "manifest": {},
+                    "document": {},
+                }
+                Queue(ledger).advance(row.id, "judged", **said)
+            else:
+                Queue(ledger).advance(row.id, "sealed", **data)
+        if data is not None:
+            late = f"UPDATE submissions SET received_at = '2026-01-01T00:00:00Z' WHERE id = '{row.id}'"
+            fleet.server.execute(late, database=fleet.database)
+        report = fleet.verdict(name)
+        assert report["verdict"] == "inconclusive"
+        with fleet.ledger() as ledger:
+            assert read_book(ledger).current(f"{TEAM}/{name}", "production") is None
     fleet.whole()
 
 

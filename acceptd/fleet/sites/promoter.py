@@ -167,7 +167,7 @@ class PromoterWing:
     def stands_still(self) -> None:
         """Do again, or put into the queue again, whatever the record wants done and nobody does."""
         for submission in self._overdue():
-            self.promoter.go_on(submission)
+            self.promoter.push(submission)
         self._refill.all()
 
     def forget_tasks(self) -> None:
