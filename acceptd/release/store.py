@@ -7,6 +7,7 @@ proves itself and a bundle can be checked without the ledger.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import hashlib
 import os
@@ -58,13 +59,11 @@ def put(state: Path, sealed_dir: Path, sealed: Sealed) -> Path:
     try:
         _write_inventory(state, sealed.digest, data)
         failpoint("release.store.inventory")
-        if target.exists():
+        # The same bundle came first, from another submission.
+        if target.exists() or not _move(sealed_dir, target, sealed):
             verify(state, sealed.digest)
-            files.remove_tree(sealed_dir.parent, sealed_dir.name)
-            return target
-        if not _move(sealed_dir, target, sealed):  # the same bundle came first, from another submission
-            verify(state, sealed.digest)
-            files.remove_tree(sealed_dir.parent, sealed_dir.name)
+            with contextlib.suppress(FileNotFoundError):  # sealed on another machine, it was never brought here
+                files.remove_tree(sealed_dir.parent, sealed_dir.name)
             return target
         failpoint("release.store.moved")
         files.fsync_dir(store)

@@ -91,7 +91,13 @@ def ground(home: Path, template: Path, workers: int = 3, wires: bool = True) -> 
 
 
 def weather(
-    home: Path, seed: int, count: int, acts: int, say: Callable[[str], None], wires: bool = True
+    home: Path,
+    seed: int,
+    count: int,
+    acts: int,
+    say: Callable[[str], None],
+    wires: bool = True,
+    only: Sequence[str] = (),
 ) -> Weathered:
     """Drop ``count`` bundles while it storms, ``acts`` times in all; heal after each wave and wait for its
     verdicts."""
@@ -100,7 +106,7 @@ def weather(
     found = Weathered(seed, len(pieces))
     template = embedded.initialise(home / "template")
     with ground(home / "fleet", template, wires=wires) as (fleet, storm):
-        storm.chance = random.Random(seed)
+        storm.chance, storm.only = random.Random(seed), only
         fleet.start()
         each = list(waves(pieces))
         stormy = Weather(storm, acts // max(1, len(each) - 1), say)
@@ -141,6 +147,7 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=1, help="so many seeds, one after another")
     parser.add_argument("--count", type=int, default=60, help="drops of each")
     parser.add_argument("--acts", type=int, default=18, help="acts of each")
+    parser.add_argument("--only", nargs="*", default=[], help="kinds of acts, where not all: 'cable pulled'")
     parser.add_argument("--directory", type=Path, help="make the states here")
     chosen = parser.parse_args()
     wires = network.able()
@@ -157,7 +164,7 @@ def main() -> int:
         print(f"seed {seed}", file=sys.stderr, flush=True)
         home = Path(tempfile.mkdtemp(prefix="acceptd-chaos-", dir=chosen.directory or "/var/tmp"))
         home.chmod(0o755)  # cells walk through it
-        found = weather(home, seed, chosen.count, chosen.acts, say, wires)
+        found = weather(home, seed, chosen.count, chosen.acts, say, wires, chosen.only)
         print(json.dumps(asdict(found), indent=1), flush=True)
         if found.broken:
             print(f"what is left of it lies in {home}", file=sys.stderr)

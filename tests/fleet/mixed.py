@@ -86,13 +86,12 @@ def waves(pieces: list[Piece]) -> Iterator[list[Piece]]:
 
 
 def _families(count: int) -> list[str]:
-    """Return a family for each drop: by their shares, the remainder to the largest fractions."""
+    """Return a family for each drop, by their shares."""
     whole = sum(SHARES.values())
     parts = {family: count * share / whole for family, share in SHARES.items()}
-    numbers = {family: int(part) for family, part in parts.items()}
-    left = count - sum(numbers.values())
-    for family in sorted(parts, key=lambda one: (numbers[one] - parts[one], one))[:left]:
-        numbers[family] += 1
+    # At least one of each, where there are as many drops as families; the rest are valid ones.
+    numbers = {family: max(int(part), int(count >= len(SHARES))) for family, part in parts.items()}
+    numbers["valid"] += count - sum(numbers.values())
     return [family for family, number in numbers.items() for _ in range(number)]
 
 

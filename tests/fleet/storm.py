@@ -43,6 +43,8 @@ class Storm:
     postgres: Server | None = None
     proxy: Proxy | None = None
     network: Network | None = None
+    only: Sequence[str] = ()
+    """Kinds of acts to choose from, where not all."""
     done: collections.Counter[str] = field(default_factory=collections.Counter)
     """How often each kind of act was done."""
 
@@ -62,7 +64,7 @@ class Storm:
                 "objects lost",
                 "cable slow",
             ]
-        return kinds
+        return [kind for kind in kinds if not self.only or kind in self.only]
 
     def next(self) -> Act:
         """Choose an act; nothing has happened yet."""

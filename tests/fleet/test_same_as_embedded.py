@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from tests.fleet import embedded, promises
-from tests.fleet.mixed import Piece, mixed
+from tests.fleet.mixed import SHARES, Piece, mixed
 from tests.fleet.postgres import Server
 from tests.fleet.recorded import Book, differences
 from tests.fleet.soak import soak
 
-COUNT, SEED = 24, 5
+COUNT, SEED = 18, 1
 """A sample of every family; `make soak-fleet` has 500."""
 
 
@@ -54,4 +54,5 @@ def test_a_fleet_says_what_an_embedded_daemon_says(tmp_path: Path) -> None:
     assert found.different == []
     assert found.broken == []
     assert found.verdicts.keys() == {"accepted", "rejected", "held"}
+    assert found.families.keys() == SHARES.keys()
     assert len(found.examined_by) == 2, "both workers take part"

@@ -91,6 +91,13 @@ def test_put_again_after_the_sealed_directory_is_gone(world: World) -> None:
     assert store.put(world.state, sealed_dir, sealed) == target
 
 
+def test_a_bundle_that_is_there_needs_no_copy_to_be_brought(world: World) -> None:
+    """A promoter fetches nothing that its store has: not even the directory of the submission is there then."""
+    sealed_dir, sealed = world.sealed(FILES)
+    target = store.put(world.state, sealed_dir, sealed)
+    assert store.put(world.state, world.state / "sealed" / "never-here" / "bundle", sealed) == target
+
+
 def test_put_of_nothing(world: World) -> None:
     sealed_dir, sealed = world.sealed(FILES)
     for path in sorted(sealed_dir.rglob("*"), reverse=True):
