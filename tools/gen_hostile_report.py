@@ -48,8 +48,10 @@ def table(head: Iterable[str], rows: Iterable[Iterable[object]], align: str = ""
 
 def text(words: str) -> str:
     """Return a tool's own words for a cell of a table: they may hold what a hostile name put there."""
-    kept = "".join(f"\\{sign}" if sign in "\\`*_[]|<>#~" else sign for sign in words)
-    return kept.replace("&", "&amp;").replace("://", ":&#47;&#47;")
+    kept = "".join(f"\\{sign}" if sign in "\\`*_[]#" else sign for sign in words.replace("&", "&amp;"))
+    for sign, entity in {"<": "&lt;", ">": "&gt;", "|": "&#124;", "~": "&#126;", "://": ":&#47;&#47;"}.items():
+        kept = kept.replace(sign, entity)
+    return kept
 
 
 def counted(rows: Iterable[Row], tool: str) -> Counter[str]:
@@ -92,11 +94,17 @@ def _summary(report: Row) -> list[str]:
                 *(count[one] or "" for one in SIGNS if one != "not applicable"),
                 _alarms(report["good"], name),
                 f"{median(times):.1f}" if times else "",
-                max(peaks),
+                max(peaks) or "",
             ]
         )
     head = ["tool", "asked", *list(SIGNS.values())[:-1], "false alarms", "CPU s", "MiB"]
     return table(head, rows, "lc")
+
+
+def _floor(report: Row) -> str:
+    """Return what is to be said of resident sets that a measurement could not tell from the harness's own."""
+    floor = report.get("peak_floor_mib", 0)
+    return f", where it is more than {floor} MiB (less was not told apart from the harness's own)" if floor else ""
 
 
 def _flags(report: Row) -> list[str]:
@@ -223,6 +231,7 @@ def page(report: Row) -> str:
         "machine": f"{machine['cores']} cores of {machine['processor']} with {machine['memory_gib']} GiB, Linux"
         f" {machine['kernel']}, Python {machine['python']}, as {machine['user']}",
         "load": machine["load"],
+        "floor": _floor(report),
         "network": machine["network"],
         "bounds": f"{bounds['cpu_seconds']} s of processor time, {bounds['wall_seconds']:.0f} s of wall clock,"
         f" {bounds['memory_mib']} MiB of addresses, files of {bounds['file_mib']} MiB",

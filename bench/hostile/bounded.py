@@ -7,6 +7,7 @@ import select
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -18,6 +19,7 @@ from typing import Final
 CRASHES: Final = frozenset({"SIGSEGV", "SIGFPE", "SIGABRT", "SIGBUS", "SIGILL", "SIGTRAP"})
 KEPT: Final = 1 << 20
 """Bytes of what a child said that are looked at: the first half and the last of as many."""
+RELAY: Final = Path(__file__).resolve().with_name("measured.py")
 OUT_OF_MEMORY: Final = ("bad_alloc", "MemoryError", "Failed to allocate memory", "Cannot allocate memory")
 
 
@@ -93,9 +95,11 @@ def _text(file: Path) -> str:
 def run(command: Sequence[str], bounds: Bounds, scratch: Path, environment: dict[str, str]) -> Ended:
     """Run ``command`` in ``scratch`` and wait for its end, its own or ours. What it left running is killed too."""
     kept = scratch / "said.txt"
-    words = [*_limits(bounds), *without_network(nests=bounds.nests), *command]
+    source, target = os.pipe()
+    relay = [sys.executable, "-I", "-S", str(RELAY), str(target)]
+    words = [*relay, *_limits(bounds), *without_network(nests=bounds.nests), *command]
     started = time.monotonic()
-    with kept.open("wb") as file:
+    with kept.open("wb") as file, os.fdopen(source, "rb") as report:
         child = subprocess.Popen(
             words,
             cwd=scratch,
@@ -104,28 +108,32 @@ def run(command: Sequence[str], bounds: Bounds, scratch: Path, environment: dict
             stdout=file,
             stderr=file,
             start_new_session=True,
+            pass_fds=(target,),
         )
+        os.close(target)
         watched = os.pidfd_open(child.pid)
         try:
             ready, _, _ = select.select([watched], [], [], bounds.wall_seconds)
         finally:
             os.close(watched)
-        late = not ready
-        if late:
+        with suppress(ProcessLookupError):  # what it left running too
             os.killpg(child.pid, signal.SIGKILL)
-        _, status, used = os.wait4(child.pid, 0)
+        child.wait()
         seconds = time.monotonic() - started
-        child.returncode = os.waitstatus_to_exitcode(status)
-        with suppress(ProcessLookupError):
-            os.killpg(child.pid, signal.SIGKILL)
-    cpu, peak = used.ru_utime + used.ru_stime, used.ru_maxrss * 1024
-    name = signal.Signals(-child.returncode).name if child.returncode < 0 else ""
+        told = report.read().split()
+    late = not told
+    # Without a report it was killed with its relay: by us, late, or by somebody else.
+    status, peak, cpu = (
+        (int(told[0]), int(told[1]) * 1024, int(told[2]) / 1e6) if told else (signal.SIGKILL, 0, 0.0)
+    )
+    code = os.waitstatus_to_exitcode(status)
+    name = signal.Signals(-code).name if code < 0 else ""
     # The kernel counts the limit by ticks, and what wait4 tells differs from it by a little.
     killed = name == "SIGKILL" and bounds.cpu_seconds is not None and cpu >= bounds.cpu_seconds * 0.9
     return Ended(
-        code=None if name else child.returncode,
+        code=None if name else code,
         signal=name,
-        hung=late or killed or name == "SIGXCPU",
+        hung=(late and not ready) or killed or name == "SIGXCPU",
         seconds=seconds,
         cpu_seconds=cpu,
         peak_bytes=peak,

@@ -63,7 +63,7 @@ def test_no_place_of_a_machine_and_no_control_character_is_in_the_report(report:
 
 
 def test_a_tools_words_stay_words_on_the_page() -> None:
-    assert generator.text("a|b`c`<img>[x](http://y)") == r"a\|b\`c\`\<img\>\[x\](http:&#47;&#47;y)"
+    assert generator.text("a|b`c`<img>[x](http://y)") == r"a&#124;b\`c\`&lt;img&gt;\[x\](http:&#47;&#47;y)"
 
 
 def test_a_tools_words_lose_places_and_what_a_terminal_obeys(tmp_path: Path) -> None:
@@ -205,6 +205,12 @@ def test_a_child_that_dies_is_a_crash_and_one_without_memory_is_not(tmp_path: Pa
     assert (full.out_of_memory, full.crashed) == (True, False)
     starved = child("bytes(4 << 30)", tmp_path)
     assert (starved.out_of_memory, starved.crashed) == (True, False)
+
+
+def test_a_small_childs_memory_is_its_own_and_not_that_of_who_started_it(tmp_path: Path) -> None:
+    held = bytearray(b"x") * (200 << 20)
+    small, large = child("pass", tmp_path), child("x = bytearray(b'x') * (100 << 20)", tmp_path)
+    assert small.peak_bytes < 50 << 20 < 100 << 20 < large.peak_bytes < len(held)
 
 
 def alive(group: int) -> bool:
