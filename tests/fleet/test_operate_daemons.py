@@ -53,7 +53,7 @@ def figures(fleet: Fleet, name: str) -> dict[str, float]:
 def test_a_drained_worker_takes_nothing_until_it_is_undrained_and_each_screen_says_so(fleet: Fleet) -> None:
     fleet.start("promoter", "intake", "w1")
     until(fleet, lambda: len(status(fleet)["nodes"]) == 3, "all nodes have beaten")
-    assert status(fleet)["troubles"] == []
+    until(fleet, lambda: status(fleet)["troubles"] == [], "each has reached what it needs")
     assert "nothing stands still" in fleet.command("fleet", "status", "--state", str(fleet.state("w1")))
     fleet.accepted("first")
     said = fleet.command("fleet", "drain", "w1", "--wait", "--state", str(fleet.state("promoter")))
