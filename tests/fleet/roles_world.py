@@ -38,8 +38,10 @@ class Fleet:
         profiles: Mapping[str, str] | None = None,
         fleet: str = "",
         keys: str = "",
+        endpoint: str = "",
     ) -> None:
         self.keys = keys
+        self.endpoint = f'endpoint = "{endpoint}"\n' if endpoint else ""
         self.root, self.server = root, server
         self.database = server.fresh_database()
         self.bell = Bell()
@@ -87,7 +89,7 @@ class Fleet:
         (state / "acceptd.toml").write_text(
             f'policy = "fleet"\npolicies = "{self.policies}"\nmin_free_bytes = 0\n'
             + settings
-            + f'\n[record]\nurl = "{url}"\n[objects]\nurl = "{self.objects}"\n'
+            + f'\n[record]\nurl = "{url}"\n[objects]\nurl = "{self.objects}"\n{self.endpoint}'
             + "[inbox]\nsettle_seconds = 0.1\n"
             + f'[fleet]\nname = "{name}"\nrole = "{role}"\nlook_seconds = 1.0\nretry_seconds = 0.2\n'
             + f"beat_seconds = 0.5\nstalled_seconds = 3.0\n{self.fleet}{fleet}"

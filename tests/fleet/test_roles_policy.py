@@ -16,6 +16,7 @@ from examples import evidence_classifier as classifier
 from tests import commands
 from tests.fleet.postgres import Server
 from tests.fleet.roles_world import TEAM, Fleet
+from tests.fleet.s3 import S3
 
 pytestmark = pytest.mark.acceptance
 
@@ -102,6 +103,20 @@ def test_a_bundle_that_nobody_examines_in_time_is_inconclusive(fleet: Fleet) -> 
     assert report["verdict"] == "inconclusive"
     assert {one["code"] for one in report["findings"]} == {"cell/deadline"}
     fleet.whole()
+
+
+def test_bundles_and_evidence_go_over_an_s3_compatible_store(postgres: Server, tmp_path: Path, s3: S3) -> None:
+    bucket = s3.bucket()
+    fleet = Fleet(tmp_path, postgres, objects=f"s3://{bucket}/gate", endpoint=s3.endpoint)
+    try:
+        for name, role in (("promoter", "promoter"), ("intake", "intake"), ("w1", "worker")):
+            fleet.node(name, role)  # type: ignore[arg-type]
+        fleet.start("promoter", "intake", "w1")
+        report = fleet.accepted("over-s3")
+        assert s3.get(bucket, f"gate/approved/{report['bundle_digest']}.json")
+        fleet.whole()
+    finally:
+        fleet.close()
 
 
 def test_one_process_with_all_roles_does_the_same(postgres: Server, tmp_path: Path) -> None:
