@@ -9,6 +9,7 @@ keep the other.
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -94,6 +95,13 @@ class Network:
     def slow(self, name: str, kilobits: int) -> None:
         """Let a node receive so many kilobits a second at most."""
         _tc(f"qdisc replace dev cable{self._numbers[name]} root tbf rate {kilobits}kbit burst 16kb latency 800ms")
+
+    def counted(self, name: str) -> tuple[int, int]:
+        """Return the bytes that a node has sent and received on its cable until now."""
+        words = ["ip", "-json", "-stats", "link", "show", "dev", "eth0"]
+        done = subprocess.run([*self.inside(name), *words], capture_output=True, text=True, check=True)
+        found = json.loads(done.stdout)[0]["stats64"]
+        return int(found["tx"]["bytes"]), int(found["rx"]["bytes"])
 
     def mend(self, name: str) -> None:
         """Take back whatever was done to a node's cable."""
