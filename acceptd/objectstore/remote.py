@@ -6,12 +6,17 @@ byte against a digest.
 
 from __future__ import annotations
 
+import hmac
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from acceptd.errors import ObjectDamagedError
+
 PART: Final = 16 << 20
 """Bytes that one request carries at most; larger objects come and go in several."""
+_STEP: Final = 4 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,3 +77,17 @@ class Remote(Protocol):
 
     def close(self) -> None:
         """End what is under way: it raises ObjectStoreError in the threads that wait for it."""
+
+
+def read_part(source: int, most: int) -> bytes:
+    """Return up to ``most`` bytes of a descriptor, fewer at its end alone."""
+    data = bytearray()
+    while len(data) < most and (part := os.read(source, min(_STEP, most - len(data)))):
+        data += part
+    return bytes(data)
+
+
+def same_file(key: str, found: str, length: int, sha256: str, size: int) -> None:
+    """Raise ObjectDamagedError where what was read of a sealed file is not what was sealed."""
+    if length != size or not hmac.compare_digest(found, sha256):
+        raise ObjectDamagedError(f"{key}: the file to be kept is not the one that was sealed")

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import hmac
-import os
 import random
 import threading
 from collections import deque
@@ -26,7 +24,7 @@ from acceptd.errors import (
     ObjectsUnreachableError,
 )
 from acceptd.objectstore import s3_client
-from acceptd.objectstore.remote import PART, Found
+from acceptd.objectstore.remote import PART, Found, read_part, same_file
 from acceptd.objectstore.s3_client import told_seconds, told_size, translated
 from acceptd.objectstore.settings import ObjectsTable, parsed
 
@@ -112,8 +110,8 @@ class Bucket:
         """As :meth:`Remote.create_from`; parts go side by side while the next ones are hashed."""
         conditional = self._conditions()
         if size <= PART:
-            data = _read(source, size + 1)
-            _right(key, hashlib.sha256(data).hexdigest(), len(data), sha256, size)
+            data = read_part(source, size + 1)
+            same_file(key, hashlib.sha256(data).hexdigest(), len(data), sha256, size)
             return self.create(key, data)
         if not conditional and self.look(key) is not None:
             return False
@@ -126,7 +124,7 @@ class Bucket:
         parts: list[dict[str, Any]] = []
         digest, total = hashlib.sha256(), 0
         try:
-            while data := _read(source, step):
+            while data := read_part(source, step):
                 total += len(data)
                 if total > size:
                     break
@@ -135,7 +133,7 @@ class Bucket:
                 digest.update(data)  # while the part is under way
                 if len(pending) >= self._table.together:
                     parts.append(self._wait(pending.popleft()))
-            _right(key, digest.hexdigest(), total, sha256, size)
+            same_file(key, digest.hexdigest(), total, sha256, size)
             while pending:
                 parts.append(self._wait(pending.popleft()))
             written = self._run(self._complete(key, upload, parts, condition))
@@ -398,16 +396,3 @@ class Bucket:
         if len(data) < size:
             raise ObjectsUnreachableError(f"{self.where}: {key} ended after {len(data)} of {size} bytes")
         return bytes(data)
-
-
-def _read(source: int, most: int) -> bytes:
-    """Return up to ``most`` bytes of a descriptor, fewer at its end alone."""
-    data = bytearray()
-    while len(data) < most and (part := os.read(source, min(_STEP * 4, most - len(data)))):
-        data += part
-    return bytes(data)
-
-
-def _right(key: str, found: str, length: int, sha256: str, size: int) -> None:
-    if length != size or not hmac.compare_digest(found, sha256):
-        raise ObjectDamagedError(f"{key}: the file to be kept is not the one that was sealed")

@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import contextlib
 import hashlib
-import json
 import secrets
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,13 +17,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
-from sqlalchemy import Connection, Row, Select, bindparam, func, insert, select
+from sqlalchemy import Connection, Row, Select, bindparam, select
 
 from acceptd.errors import LedgerError, LedgerLostError
 from acceptd.record import database, merkle, projections, tables
-from acceptd.record.entry import Appended, Entry, Filter, NewEntry, decode, encode, unique_key, utc_now
+from acceptd.record.entry import Appended, Entry, Filter, NewEntry, decode, utc_now
 from acceptd.record.failpoint import failpoint
 from acceptd.record.place import Place
+from acceptd.record.transaction import Transaction as Transaction
+from acceptd.record.transaction import entry_row
 
 T = TypeVar("T")
 _PAGE: Final = 256
@@ -35,8 +36,6 @@ _TRIES: Final = 10
 _LAST: Final = (
     select(tables.entries.c.seq, tables.entries.c.leaf_hash).order_by(tables.entries.c.seq.desc()).limit(1)
 )
-_APPEND: Final = insert(tables.entries)
-_ADD_NODES: Final = insert(tables.nodes)
 _LEAF_HASH: Final = select(tables.entries.c.leaf_hash).where(tables.entries.c.seq == bindparam("index"))
 _NODE_HASH: Final = select(tables.nodes.c.hash).where(
     tables.nodes.c.level == bindparam("level"), tables.nodes.c.idx == bindparam("index")
@@ -79,79 +78,6 @@ class InclusionProof:
         }
 
 
-class Transaction:
-    """One write transaction: several entries, the queue and projections change together."""
-
-    def __init__(
-        self, connection: Connection, find: Callable[[Connection], merkle.Frontier], clock: Callable[[], str]
-    ) -> None:
-        self.connection = connection
-        self._find = find
-        self._frontier: merkle.Frontier | None = None
-        self.last_leaf_hash: bytes | None = None
-        """Of the newest entry of this transaction; None as long as it has none."""
-        self.torn = False
-        """True while an entry stands without its nodes and projections; then nothing may be committed."""
-        self._clock = clock
-
-    @property
-    def frontier(self) -> merkle.Frontier:
-        """The tree's state, entries of this transaction included; looked up when first needed."""
-        if self._frontier is None:
-            self._frontier = self._find(self.connection)
-        return self._frontier
-
-    @property
-    def next_seq(self) -> int:
-        """The number that the next appended entry will have; nobody else can take it."""
-        return self.frontier.size
-
-    def now(self) -> str:
-        """Return the ledger's time: UTC, RFC 3339, to the second."""
-        return self._clock()
-
-    def append(self, kind: str, body: Mapping[str, Any], *, submission: str | None = None) -> Appended:
-        """Append one entry; it stands when the transaction commits.
-
-        Raises LedgerError where the body is not canonical or lacks what its type promises, and
-        DuplicateEntryError for a second verdict of a submission or a release number already taken.
-        """
-        seq, at = self.next_seq, self._clock()
-        row = _row(seq, NewEntry(kind, body, submission), at)
-        leaf, leaf_hash = row["leaf"], row["leaf_hash"]
-        self.connection.execute(_APPEND, row)
-        self.torn = True
-        frontier, completed = self.frontier.append(leaf_hash)
-        if completed:
-            self.connection.execute(
-                _ADD_NODES,
-                [{"level": node.level, "idx": node.index, "hash": node.hash} for node in completed],
-            )
-        if kind in projections.TYPES:
-            stored = Entry(seq, kind, at, submission, json.loads(leaf)["body"], leaf, leaf_hash)
-            projections.apply(self.connection, tables.STORED, stored)
-        failpoint("record.append.after-insert")
-        self._frontier, self.last_leaf_hash, self.torn = frontier, leaf_hash, False
-        return Appended(seq, leaf_hash, at)
-
-    def next_release_number(self, model: str, channel: str) -> int:
-        """Return the lowest number above all that an intent ever took in this channel, burnt ones included."""
-        releases = tables.releases.c
-        highest = self.connection.execute(
-            select(func.max(releases.number)).where(releases.model == model, releases.channel == channel)
-        ).scalar()
-        return int(highest or 0) + 1
-
-    def put_evidence(self, data: bytes) -> str:
-        """Keep ``data`` under its SHA-256 and return that; the same bytes twice are kept once."""
-        digest = hashlib.sha256(data).hexdigest()
-        known = select(tables.evidence.c.digest).where(tables.evidence.c.digest == digest)
-        if self.connection.execute(known).first() is None:
-            row = {"digest": digest, "size": len(data), "data": data, "stored_at": self._clock()}
-            self.connection.execute(insert(tables.evidence), row)
-        return digest
-
-
 class Ledger:
     """The log of one state directory. Safe from threads and beside other processes."""
 
@@ -188,7 +114,7 @@ class Ledger:
         place = place or Place.of(state)
         if create and not read_only:
             origin = f"acceptd/{secrets.token_hex(16)}"
-            first = _row(0, NewEntry("log", {"origin": origin}), clock())
+            first = entry_row(0, NewEntry("log", {"origin": origin}), clock())
             place.create({"origin": origin}, first)
         store = place.open(busy_seconds=busy_seconds, read_only=read_only)
         try:
@@ -435,19 +361,6 @@ class Ledger:
         with self._cache_lock:
             if self._cache is None or frontier.size >= self._cache[1].size:
                 self._cache = (last_leaf_hash, frontier)
-
-
-def _row(seq: int, new: NewEntry, at: str) -> dict[str, Any]:
-    leaf = encode(seq, new, at)
-    return {
-        "seq": seq,
-        "type": new.type,
-        "submission": new.submission,
-        "unique_key": unique_key(new.type, new.submission, new.body),
-        "leaf": leaf,
-        "leaf_hash": merkle.leaf_hash(leaf),
-        "recorded_at": at,
-    }
 
 
 def stored_hashes(connection: Connection) -> merkle.Fetch:

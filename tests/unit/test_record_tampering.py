@@ -37,6 +37,7 @@ UNCOVERED = {
     "submissions.name": "the drop's own name; it is shown, and nothing is decided by it",
     "submissions.path": "where the drop lay; what was judged is bound by its digest",
     "submissions.kind": "how it came; what was judged is bound by its digest",
+    "submissions.node": "the intake of a fleet that it came through; its signature binds what it sealed",
     "submissions.working": "whether a worker has it now",
     "submissions.received_at": "when it came; orders the queue",
     "submissions.updated_at": "when it was last moved on",
@@ -76,7 +77,7 @@ def ledger_of(state: Path) -> None:
             queue.advance(
                 name, "done", bundle_digest=DIGEST, model="mosaic/m", verdict=word, manifest=manifest,
             )  # fmt: skip
-        queue.add("s-3", team="mosaic", name="d", path="/p", kind="directory")
+        queue.add("s-3", team="mosaic", name="d", path="/p", kind="directory", node="intake-1")
         queue.note_start("s-3", "sealed")
         queue.bump_deaths("s-3")
         queue.note_start("s-3", "sealed")
