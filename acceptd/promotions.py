@@ -99,6 +99,10 @@ class Promotions:
             if (done := self._was(str(row.model), name, seq)) is not None:
                 releases.append(done)
                 continue
+            if why := self._not_by_itself(str(row.model), name, seq, rules):
+                troubles.append(f"{name}: {why}")
+                log.warning("not promoted", channel=name, reason=why)
+                continue
             try:
                 made = promote(
                     self.state,
@@ -127,6 +131,18 @@ class Promotions:
         main = rules.policy.release.channel
         releases.sort(key=lambda one: one["channel"] != main)  # it is the one that a short report names
         return Promoted(tuple(releases), "\n".join(troubles))
+
+    def _not_by_itself(self, model_id: str, channel: str, verdict_seq: int, rules: Rules) -> str:
+        """Return why a channel takes the bundle from a person alone; empty where it comes there by itself.
+
+        The row of the queue that names the channels proves nothing: others may write there, and may bring an old
+        submission back.
+        """
+        if any(rule.name == channel and not rule.automatic for rule in rules.policy.all_channels()):
+            return "nothing comes there by itself"
+        rows = read_book(self.ledger).rows(model_id, channel)
+        later = [row for row in rows if row.activated_seq >= 0 and row.verdict_seq > verdict_seq]
+        return f"what was judged later (entry {later[-1].verdict_seq}) was a release there" if later else ""
 
     def _was(self, model_id: str, channel: str, verdict_seq: int) -> dict[str, Any] | None:
         """Return what this verdict led to before a death: a person may have rolled that back since."""

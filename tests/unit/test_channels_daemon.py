@@ -120,6 +120,28 @@ def test_a_submission_that_an_older_version_judged_is_promoted_as_it_said(
     assert [one["channel"] for one in done.releases] == places
 
 
+def test_a_row_of_the_queue_brings_nothing_to_a_channel_that_waits_for_a_person(world: Running) -> None:
+    world.policy = Policy(release=ReleaseTable(automatic=False))
+    for channel in ("canary", "production"):
+        _, done = world.accept("1.0.0", [channel])
+        assert not done.releases
+        assert done.trouble == f"{channel}: nothing comes there by itself"
+
+
+def test_an_old_verdict_that_is_brought_back_replaces_nothing_that_was_judged_later(world: Running) -> None:
+    world.policy = Policy()
+    old, done = world.accept("1.0.0", [])
+    assert not done.releases
+    new, done = world.accept("2.0.0", ["production"])
+    assert len(done.releases) == 1
+    again = world.promotions.accepted(world.row(old, ["production"]), old.digest)
+    assert not again.releases
+    assert "judged later" in again.trouble
+    current = read_book(world.ledger).current(MODEL, "production")
+    assert current is not None
+    assert current.digest == new.digest
+
+
 def test_a_frozen_channel_keeps_no_other_from_taking_it_and_the_report_says_how_it_is_promoted(
     world: Running,
 ) -> None:
