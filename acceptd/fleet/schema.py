@@ -83,9 +83,16 @@ _SEES: Final = {
     "acceptd_worker": "task_name IN ('acceptd.examine', 'acceptd.decide', 'acceptd.given-up')",
     "acceptd_promoter": "true",
 }
+_SOON: Final = "status = 'todo' AND (scheduled_at IS NULL OR scheduled_at < now() + interval '10 minutes')"
+"""What is added is to be done: a row that nobody ever takes would keep the true task out."""
 _ADDS: Final = {
-    "acceptd_intake": "task_name IN ('acceptd.order', 'acceptd.finish', 'acceptd.given-up')",
-    "acceptd_worker": _SEES["acceptd_worker"],
+    # A task is given up by whoever takes it, and by the promoter.
+    "acceptd_intake": f"""{_SOON} AND (task_name = 'acceptd.order' AND queue_name = 'promoter'
+        OR task_name = 'acceptd.finish'
+        OR task_name = 'acceptd.given-up' AND queue_name = 'promoter' AND args->>'what' = 'finish')""",
+    "acceptd_worker": f"""{_SOON} AND (task_name = 'acceptd.examine'
+        OR task_name = 'acceptd.decide' AND queue_name = 'promoter'
+        OR task_name = 'acceptd.given-up' AND queue_name = 'promoter' AND args->>'what' = 'examine')""",
     "acceptd_promoter": "true",
 }
 _TAKES: Final = {
