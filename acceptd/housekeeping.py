@@ -158,9 +158,9 @@ class Housekeeping:
                 rooms.workers.give_up(submission, "withdrawn")
 
 
-def guarded(duty: Callable[[], None]) -> None:
+def guarded(duty: Callable[[], None], name: str = "") -> None:
     """Do one duty of the house; what it meets (a busy ledger, a full disk) never ends the daemon."""
-    name = duty.__name__.strip("_")
+    name = name or duty.__name__.strip("_")
     try:
         duty()
     except (AcceptdError, OSError) as error:

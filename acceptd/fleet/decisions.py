@@ -168,8 +168,8 @@ class Decisions:
         """Return the first evidence that counts under each profile, and why that of others does not."""
         parts: dict[str, Evidence] = {}
         why: dict[str, str] = {}
-        for one in rows.of(self.orders.ledger, row.id):
-            if one.round != order.round or one.profile not in order.profiles or one.profile in parts:
+        for one in rows.of(self.orders.ledger, row.id, order.round):
+            if one.profile not in order.profiles or one.profile in parts:
                 continue
             try:
                 parts[one.profile] = self.opening.evidence(one, order, handed, rules)
@@ -181,7 +181,7 @@ class Decisions:
 
     def missing(self, row: Row, order: Order) -> list[str]:
         """Return the profiles of an order under which nobody has given evidence, whatever it is worth."""
-        given = {one.profile for one in rows.of(self.orders.ledger, row.id) if one.round == order.round}
+        given = {one.profile for one in rows.of(self.orders.ledger, row.id, order.round)}
         return [name for name in order.profiles if name not in given]
 
     def _whole(self, order: Order, parts: dict[str, Examined], rules: Rules) -> Examined:

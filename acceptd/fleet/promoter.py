@@ -17,6 +17,7 @@ from acceptd.errors import DuplicateEntryError, FleetAwayError, ObjectStoreError
 from acceptd.evidence import Sealed
 from acceptd.fleet import kept
 from acceptd.fleet.decisions import Decisions, Ordered, Waits
+from acceptd.fleet.readable import unreadable
 from acceptd.fleet.task import Cancel, FleetTask
 from acceptd.fleet.tasks import Offered, Tasks
 from acceptd.intake import files
@@ -35,6 +36,8 @@ from acceptd.steps.recording import Recording
 
 GRACE: Final = 60.0
 """Seconds that an intake has to end a drop of its own whose time is over, before the promoter does."""
+MOST_WAITS: Final = 10_000
+"""Of the submissions that wait for the operator so many are remembered."""
 log = structlog.get_logger("acceptd.fleet")
 
 
@@ -66,7 +69,7 @@ class Promoter:
 
     def given_up(self, task: FleetTask, cancel: Cancel) -> None:
         """End what killed whoever worked it, twice."""
-        row = self.queue.get(task.submission)
+        row = self.row(task.submission)
         if row is None or row.final:
             return
         with bound(row.id, row.team, row.model):
@@ -92,9 +95,25 @@ class Promoter:
 
     # -- one submission ---------------------------------------------------------------------------------
 
+    def row(self, submission: str) -> Row | None:
+        """Return a submission that can be worked; None for one that nobody can, which waits for the operator."""
+        try:
+            row = self.queue.get(submission)
+            why = "" if row is None else unreadable(row)
+        except (ValueError, RecursionError, MemoryError) as error:
+            row, why = None, f"its data cannot be read: {error}"[:200]
+        if not why:
+            return row
+        if submission not in self.waits and len(self.waits) < MOST_WAITS:
+            self.waits[submission] = why
+            log.error(
+                "a row of the record that nobody can work waits for the operator", row=submission, reason=why
+            )
+        return None
+
     def go_on(self, submission: str, cancel: Cancel | None = None) -> None:
         """Take a submission as far as it goes now."""
-        while (row := self.queue.get(submission)) is not None and not row.final:
+        while (row := self.row(submission)) is not None and not row.final:
             if cancel is not None and cancel.reason != "withdrawn":
                 cancel.check()
             with bound(row.id, row.team, row.model):
@@ -216,7 +235,7 @@ class Promoter:
 
     def push(self, submission: str) -> None:
         """Have a submission gone on with that nobody does anything about: by a task, not by who looks."""
-        row = self.queue.get(submission)
+        row = self.row(submission)
         if row is None or row.final:
             return
         if row.state in {"claimed", "sealed"}:
@@ -228,7 +247,7 @@ class Promoter:
 
     def offer(self, submission: str) -> Offered:
         """Put what the record wants of a sealed submission next into the task queue."""
-        row = self.queue.get(submission)
+        row = self.row(submission)
         if row is None or row.state != "sealed":
             return "known"
         order = self.decisions.orders.current(row)

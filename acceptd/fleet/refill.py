@@ -8,16 +8,22 @@ depends on teams and places, not on how many submissions wait.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Final
 
+import structlog
 from sqlalchemy import text
 
+from acceptd.errors import FleetAwayError
 from acceptd.fleet.tasks import TEAM_PLACES, Offered
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
+
+BATCHES: Final = 64
+"""So many times as many rows of one team are looked at, where none of the older ones can be offered."""
+log = structlog.get_logger("acceptd.fleet")
 
 # One step of the index for each team (a loose scan: PostgreSQL wiki, "Loose indexscan").
 _TEAMS: Final = text("""
@@ -33,7 +39,7 @@ _OLDEST: Final = text("""
     SELECT id FROM submissions WHERE state = 'sealed' AND team = :team AND NOT EXISTS (
         SELECT 1 FROM procrastinate_jobs
         WHERE args->>'submission' = submissions.id AND status IN ('todo', 'doing'))
-    ORDER BY received_at, id LIMIT :most
+    ORDER BY received_at, id LIMIT :most OFFSET :behind
 """)
 
 
@@ -55,14 +61,26 @@ class Refill:
 
     def team(self, team: str) -> int:
         """Offer one team's oldest submissions until a place is wanting; return how many found one."""
-        found = self._ask(_OLDEST, team=team, most=self._most)
-        placed = 0
+        for batch in range(BATCHES):
+            found = self._ask(_OLDEST, team=team, most=self._most, behind=batch * self._most)
+            offered = [*self._offers(found)]
+            # Where nothing of a whole batch can be worked, it does not hide what stands behind it.
+            if len(found) < self._most or set(offered) - {"known"}:
+                return offered.count("queued")
+        return 0
+
+    def _offers(self, found: list[str]) -> Iterator[Offered]:
         for submission in found:
-            offered = self._offer(submission)
+            try:
+                offered = self._offer(submission)
+            except FleetAwayError:
+                raise
+            except Exception:  # one submission keeps nobody else's waiting, whatever is the matter with it
+                log.exception("not offered", submission=submission[:160])
+                continue
+            yield offered
             if offered == "full":
-                break
-            placed += offered == "queued"
-        return placed
+                return
 
     def all(self) -> int:
         """Do so for every team; return how many found a place."""

@@ -12,7 +12,7 @@ from acceptd.record.log import Ledger
 from acceptd.record.tables import fleet_evidence
 
 MOST_ROWS: Final = 1024
-"""Of one submission that are looked at: rounds, times profiles, times nodes."""
+"""Of one submission that are looked at: profiles, times nodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +63,11 @@ def given(ledger: Ledger, submission: str, round_: int, profile: str, node: str)
         return connection.execute(query).first() is not None
 
 
-def of(ledger: Ledger, submission: str) -> list[EvidenceRow]:
-    """Return the rows of a submission, by round, profile and node; at most :data:`MOST_ROWS`."""
+def of(ledger: Ledger, submission: str, round_: int | None = None) -> list[EvidenceRow]:
+    """Return the rows of a submission, or of one round of it, by round, profile and node.
+
+    At most :data:`MOST_ROWS`: rows of other rounds, which anybody with a worker's login may write, hide none.
+    """
     columns = fleet_evidence.c
     short = func.substr(columns.envelope, 1, MAX_BYTES + 1)
     query = (
@@ -72,7 +75,7 @@ def of(ledger: Ledger, submission: str) -> list[EvidenceRow]:
             columns.submission, columns.round, columns.profile, columns.node, columns.key_id,
             short.label("envelope"), columns.evidence_digest,
         )
-        .where(columns.submission == submission)
+        .where(columns.submission == submission, *([] if round_ is None else [columns.round == round_]))
         .order_by(columns.round, columns.profile, columns.node)
         .limit(MOST_ROWS)
     )  # fmt: skip

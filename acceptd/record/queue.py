@@ -192,9 +192,18 @@ class Queue:
         return [(row.id, row.team, row.state, row.received_at) for row in rows]
 
     def standing(
-        self, states: Sequence[str], *, limit: int, received_before: str = "", updated_before: str = ""
+        self,
+        states: Sequence[str],
+        *,
+        limit: int,
+        behind: int = 0,
+        received_before: str = "",
+        updated_before: str = "",
     ) -> list[str]:
-        """Return ids of submissions in these states that came, or changed, before a moment; the oldest first."""
+        """Return ids of submissions in these states that came, or changed, before a moment; the oldest first.
+
+        ``behind``: after the first so many of them.
+        """
         columns = submissions.c
         query = select(columns.id).where(columns.state.in_(states)).order_by(columns.received_at, columns.id)
         if received_before:
@@ -202,7 +211,7 @@ class Queue:
         if updated_before:
             query = query.where(columns.updated_at < updated_before)
         with self._ledger.reading() as connection:
-            return list(connection.execute(query.limit(limit)).scalars())
+            return list(connection.execute(query.limit(limit).offset(behind)).scalars())
 
     def of_node(self, node: str, states: Sequence[str], *, limit: int) -> list[Submission]:
         """Return a node's submissions in these states, the oldest ``limit`` of them, without their ``data``.
@@ -341,7 +350,10 @@ def _values(fields: Mapping[str, Any], data: str) -> dict[str, Any]:
     They may come from a drop: no file name, number or text in them may keep it from being recorded.
     """
     columns = {key: value for key, value in fields.items() if key in _COLUMNS}
-    members = _members(data)
+    try:
+        members = _members(data)
+    except (ValueError, IndexError):  # somebody else wrote it, in another form
+        members = {key: plain_bytes({key: value}).decode()[1:-1] for key, value in json.loads(data).items()}
     for key, value in fields.items():
         if key not in _COLUMNS:
             members[key] = plain_bytes({key: value}).decode()[1:-1]

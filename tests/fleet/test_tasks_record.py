@@ -8,7 +8,7 @@ import pytest
 
 from acceptd.fleet.ready import make_ready
 from acceptd.fleet.refill import Refill
-from acceptd.fleet.tasks import Tasks
+from acceptd.fleet.tasks import Offered, Tasks
 from acceptd.record.entry import Appended
 from acceptd.record.log import Ledger, Transaction
 from acceptd.record.queue import Queue
@@ -68,6 +68,20 @@ def test_the_promoter_refills_from_its_own_view_of_the_record(record: Record, fl
         refill = Refill(fleet.reading, lambda one: tasks.examine(one, 1, "cpu", "cpu", f"mosaic/{one}"))
         assert refill.all() == 2
         assert tasks.counts() == {"cpu": {"todo": 2}}
+
+
+def test_what_cannot_be_offered_hides_nothing_that_stands_behind_it(record: Record, fleet: Ledger) -> None:
+    for number in range(6):
+        _drop(fleet, f"s{number}")
+    with Tasks(record.server.url(record.name, PROMOTER)) as tasks:
+
+        def offer(one: str) -> Offered:
+            if one in {"s0", "s3"}:
+                raise ValueError(one)
+            return "known" if one < "s4" else tasks.order(one, "", team="mosaic")
+
+        assert Refill(fleet.reading, offer, most=2).all() == 2
+        assert tasks.counts() == {"promoter": {"todo": 2}}
 
 
 def test_members_of_the_roles_work_a_submission_from_end_to_end(record: Record, fleet: Ledger) -> None:

@@ -37,6 +37,17 @@ def added(ledger: Ledger, id_: str = "s-1", **fields: Any) -> Queue:
     return queue
 
 
+@pytest.mark.parametrize("data", ['{"a": 1, "b": [2, 3]}', ' { "b":[2,3],"a":1 } ', '{"b":[2,3],\n"a":1.0}'])
+def test_what_somebody_wrote_in_another_form_can_be_gone_on_with(data: str, ledger: Ledger) -> None:
+    queue = added(ledger)
+    with ledger.transaction() as change:
+        change.connection.execute(submissions.update().values(data=data))
+    queue.advance("s-1", "sealed", c=4)
+    found = queue.get("s-1")
+    assert found is not None
+    assert found.data == {"a": 1, "b": [2, 3], "c": 4}
+
+
 def test_a_submission_goes_through_its_states_with_its_fields(ledger: Ledger) -> None:
     queue = added(ledger, inode=7)
     for state in STATES[1:5]:

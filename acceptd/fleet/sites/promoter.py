@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import structlog
@@ -108,6 +109,7 @@ class PromoterWing:
         self._keys = keys
         self._approved: set[str] = set()
         self._forget_due = 0.0
+        self._behind: dict[str, int] = {}
         self._retention = Retention(
             paths.state, node.ledger, rules, helm.settings.retention, helm.settings.objects
         )
@@ -167,7 +169,7 @@ class PromoterWing:
     def stands_still(self) -> None:
         """Do again, or put into the queue again, whatever the record wants done and nobody does."""
         for submission in self._overdue():
-            self.promoter.push(submission)
+            guarded(partial(self.promoter.push, submission), "push")
         self._refill.all()
 
     def forget_tasks(self) -> None:
@@ -190,8 +192,17 @@ class PromoterWing:
         """Return submissions whose time is over, and those that stand between the verdict and the end."""
         allowed = self._node.helm.settings.submission_seconds
         queue, look = self._node.queue, self._node.table.look_seconds
-        late = queue.standing(["claimed", "sealed"], received_before=_ago(allowed), limit=MOST)
-        return late + queue.standing(["judged", "promoted"], updated_before=_ago(look), limit=MOST)
+        found = []
+        # Each state for itself, and each look behind the one before: what cannot go on hides nothing else.
+        for state in ("judged", "promoted", "claimed", "sealed"):
+            late = ("", _ago(look)) if state in {"judged", "promoted"} else (_ago(allowed), "")
+            behind = self._behind.get(state, 0)
+            ids = queue.standing(
+                [state], limit=MOST, behind=behind, received_before=late[0], updated_before=late[1]
+            )
+            self._behind[state] = behind + MOST if len(ids) == MOST else 0
+            found += ids
+        return found
 
     def keep_approved(self) -> None:
         """See that what is current lies in the object store: workers compare with it, whoever approved it."""
