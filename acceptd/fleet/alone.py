@@ -11,6 +11,7 @@ import structlog
 
 from acceptd.errors import FleetAwayError, StateError
 from acceptd.fleet.connection import STEADY, plain_url
+from acceptd.report.escape import line
 
 KEY: Final = (0x61636370, 1)
 """Of the advisory lock: "accp", and the number of the office."""
@@ -38,7 +39,8 @@ class Alone:
                 if time.monotonic() >= due:
                     raise StateError(
                         f"another promoter works on this record{self._who()}",
-                        remedy="stop it first: `acceptd fleet status` names it; there is one promoter at a time",
+                        remedy="stop it first: `acceptd fleet status` names it; there is one promoter at a time "
+                        "(a login that is no promoter's is in strange hands: take it away)",
                     )
                 time.sleep(0.2)
         except psycopg.Error as error:
@@ -82,15 +84,20 @@ class Alone:
 
     def _who(self) -> str:
         row = self._connection.execute(
-            "SELECT host(a.client_addr), a.backend_start "
+            "SELECT host(a.client_addr), a.backend_start, a.usename "
             "FROM pg_locks AS l JOIN pg_stat_activity AS a USING (pid) "
-            "WHERE l.locktype = 'advisory' AND l.classid = %s AND l.objid = %s AND l.granted",
+            "WHERE l.locktype = 'advisory' AND l.classid = %s AND l.objid = %s AND l.granted "
+            "AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())",
             KEY,
         ).fetchone()
         if row is None:
             return ""
-        where = f" from {row[0]}" if row[0] else " on the database's own host"
-        return f":{where}, since {row[1]:%Y-%m-%dT%H:%M:%SZ}" if row[1] else f":{where}"
+        # Any login of the database can hold the lock, and PostgreSQL hides of another's session all but its name.
+        login = f": login {line(str(row[2]), 64)!r}"
+        if not row[1]:
+            return login
+        where = f"from {row[0]}" if row[0] else "on the database's own host"
+        return f"{login} {where}, since {row[1]:%Y-%m-%dT%H:%M:%SZ}"
 
     def _close(self) -> None:
         if self._connection is not None:

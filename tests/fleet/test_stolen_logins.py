@@ -7,6 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from acceptd.errors import StateError
+from acceptd.fleet.alone import KEY, Alone
 from acceptd.fleet.task import FleetTask, Kind
 from acceptd.release.book import read_book
 from tests.fleet.postgres import Server
@@ -136,3 +138,15 @@ def test_a_login_gives_up_only_what_its_role_takes_and_keeps_no_true_task_out(
 def test_a_login_gives_up_what_its_role_takes(fleet: Fleet) -> None:
     for who, what in (("w1", "examine"), ("intake", "finish")):
         defer(fleet, who, FleetTask(kind="given-up", queue="promoter", submission="none", team=TEAM, what=what))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("who", ["w1", "promoter"])
+def test_a_promoter_that_is_kept_out_says_which_login_has_its_place(who: str, fleet: Fleet) -> None:
+    other = fleet.server.fresh_database()  # the lock is each database's own
+    login = fleet.login(who, fleet.roles[who])
+    with fleet.server.connected(other, login) as thief:
+        thief.execute("SELECT pg_advisory_lock(%s, %s)", KEY)
+        url = fleet.server.url(other, fleet.login("promoter", "promoter"))
+        with pytest.raises(StateError, match=f"another promoter works on this record: login '{login}'"):
+            Alone(url, patience=0.0).__enter__()
+    fleet.server.drop(other)
