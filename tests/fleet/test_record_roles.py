@@ -59,7 +59,7 @@ MAY: dict[str, list[str]] = {
         "INSERT INTO releases VALUES ('a/b','c',1,'d','intent','k','r',1,1,'x')",
     ],
     "acceptd_intake": [DROP, MOVE, SEEN, "SELECT count(*) FROM verdicts"],
-    "acceptd_worker": [SIGNED, SEEN, "SELECT data FROM submissions", "SELECT data FROM evidence"],
+    "acceptd_worker": [SIGNED, SEEN, "SELECT data FROM submissions"],
     "acceptd_reviewer": [
         "SELECT leaf FROM entries",
         "SELECT data FROM submissions",
@@ -105,6 +105,7 @@ MAY_NOT: dict[str, list[str]] = {
         "INSERT INTO revocations VALUES ('d', 1, 'x', 'r')",
     ],
     "acceptd_worker": [
+        "SELECT data FROM evidence",
         NOTE, MOVE, DROP, "DELETE FROM submissions", "UPDATE submissions SET data = '{}'", "SELECT * FROM deaths",
         "INSERT INTO nodes VALUES (9, 9, sha256(''))", "INSERT INTO evidence VALUES ('d', 1, '', 'x')",
         "INSERT INTO verdicts VALUES ('s-1', 1, 'accepted', 'a', 'a/b', 'd', 'p', 'x', 'r')",

@@ -50,11 +50,11 @@ RIGHTS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         **_NODE,
         **_WORKED,
     },
-    # Adds what it signed; appends no entry and changes no submission.
+    # Adds what it signed; appends no entry and changes no submission. What became of others' held-out vectors
+    # stands in evidence: it is compared by what its order brings, and reads none.
     "acceptd_worker": {
         **_LOG,
         **_JUDGED,
-        "evidence": _READ,
         "submissions": _READ,
         "fleet_evidence": ("SELECT", "INSERT"),
         **_NODE,
