@@ -117,6 +117,10 @@ class LedgerStorageError(LedgerError):
     """The ledger cannot be read or written now: its disk, its space, a lock. Says nothing about what is in it."""
 
 
+class LedgerRightsError(LedgerError):
+    """The database's login may not do this. Says nothing about what is in the ledger."""
+
+
 class LedgerLostError(LedgerStorageError):
     """The ledger's server went away in the middle, and nothing of the transaction stands: it may be done again."""
 

@@ -14,7 +14,7 @@ from typing import Final
 from sqlalchemy import Connection, insert, inspect, select
 from sqlalchemy.exc import DBAPIError
 
-from acceptd.errors import LedgerError, LedgerStorageError, StateError
+from acceptd.errors import LedgerError, LedgerRightsError, LedgerStorageError, StateError
 from acceptd.record import tables
 
 FILE_NAME: Final = "ledger.sqlite3"
@@ -90,7 +90,7 @@ def read_meta(database: Database) -> dict[str, str]:
     try:
         with database.read() as connection:
             rows, version = read_version(database.place, connection)
-    except LedgerStorageError:
+    except (LedgerStorageError, LedgerRightsError):
         raise
     except LedgerError as error:
         if not database.there():

@@ -11,13 +11,14 @@ import pytest
 
 from acceptd.cli import ledger_roles
 from acceptd.cli.setup import init
-from acceptd.errors import LedgerError, StateError
+from acceptd.errors import LedgerError, LedgerRightsError, StateError
 from acceptd.record import audit
 from acceptd.record.keys import create_keys
+from acceptd.record.log import Ledger
 from acceptd.record.place import Place
 from acceptd.record.postgres import roles
 from acceptd.record.queue import Queue
-from tests.fleet.postgres import SUPERUSER, Server
+from tests.fleet.postgres import OWNER, SUPERUSER, Server
 from tests.fleet.record_world import Record, make_record
 
 pytestmark = pytest.mark.acceptance
@@ -272,3 +273,27 @@ def test_what_a_worker_writes_is_small_before_anybody_reads_it(record: Record) -
 def test_a_file_has_no_roles(tmp_path: Path) -> None:
     with pytest.raises(StateError, match="has no roles"):
         roles.grant(Place(tmp_path))
+
+
+def test_a_login_without_rights_is_told_so_and_not_to_restore_a_backup(
+    record: Record, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record.ask("CREATE ROLE test_stranger LOGIN")
+    monkeypatch.setenv("ACCEPTD_RECORD_URL", record.server.url(record.name, "test_stranger"))
+    with pytest.raises(LedgerRightsError, match="permission denied") as told:
+        Ledger.open(record.state, create=False)
+    assert "the login that `[record] url` names" in str(told.value)
+    assert "backup" not in str(told.value)
+
+
+def test_an_owner_who_may_make_no_roles_is_told_what_he_lacks(
+    record: Record, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(roles.RIGHTS, "acceptd_new", {})
+    record.ask(f"ALTER ROLE {OWNER} NOCREATEROLE")
+    try:
+        with pytest.raises(StateError, match="may not make the roles acceptd_new") as told:
+            roles.grant(Place.of(record.state))
+    finally:
+        record.ask(f"ALTER ROLE {OWNER} CREATEROLE")
+    assert "CREATEROLE" in told.value.remedy

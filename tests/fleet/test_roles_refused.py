@@ -88,6 +88,50 @@ def test_a_login_that_can_do_more_than_its_role_is_told_of(fleet: Fleet) -> None
     fleet.kill(spare.name)
 
 
+@pytest.mark.parametrize(
+    ("name", "role", "word"),
+    [
+        ("intake", "acceptd_worker", "bring submissions in"),
+        ("w1", "acceptd_reviewer", "add evidence"),
+        ("w1", "acceptd_intake", "add evidence"),
+    ],
+)
+def test_a_node_whose_login_cannot_do_its_work_does_not_start(
+    fleet: Fleet, name: str, role: str, word: str
+) -> None:
+    spare = fleet.root / f"spare-{name}-{role}"
+    shutil.copytree(fleet.state(name), spare)
+    fleet.server.execute(f'CREATE ROLE "{spare.name}" LOGIN IN ROLE {role}')
+    text = (spare / "acceptd.toml").read_text()
+    own = fleet.login(name, "intake" if name == "intake" else "worker")
+    (spare / "acceptd.toml").write_text(text.replace(own, spare.name))
+    words = refusal(fleet, spare.name)
+    assert f"the login '{spare.name}' may not {word}" in words
+    assert "acceptd fleet enroll" in words
+
+
+@pytest.mark.parametrize("name", ["intake", "w1"])
+def test_a_node_that_names_no_object_store_does_not_start_with_one_of_its_own(fleet: Fleet, name: str) -> None:
+    spare = fleet.root / f"spare-{name}-objects"
+    shutil.copytree(fleet.state(name), spare)
+    text = (spare / "acceptd.toml").read_text()
+    (spare / "acceptd.toml").write_text(text.replace(f'url = "{fleet.objects}"', ""))
+    words = refusal(fleet, spare.name)
+    assert "need one object store" in words
+    assert "[objects]" in words
+
+
+def test_a_promoter_with_a_workers_login_does_not_start(fleet: Fleet) -> None:
+    spare = fleet.root / "spare-powerless"
+    shutil.copytree(fleet.state("promoter"), spare, symlinks=True)
+    (spare / "daemon.lock").unlink()
+    text = (spare / "acceptd.toml").read_text()
+    (spare / "acceptd.toml").write_text(
+        text.replace(fleet.login("promoter", "promoter"), fleet.login("w1", "worker"))
+    )
+    assert "may not append to the ledger" in refusal(fleet, spare.name)
+
+
 def ordered(fleet: Fleet, name: str) -> tuple[Submission, Order]:
     """Return a drop's row and its order, once it is ordered."""
     found: list[Submission] = []
@@ -106,7 +150,7 @@ def test_rows_that_were_forged_count_for_nothing_and_an_honest_worker_goes_on(fl
     row, order = ordered(fleet, "honest")
     digest = hashlib.sha256(b"nothing").hexdigest()
     with fleet.ledger("w1") as ledger:
-        for number, text in enumerate(("", "{}", "[" * 5000, "x" * 600_000, json.dumps({"payload": "AAAA"}))):
+        for number, text in enumerate(("", "{}", "[" * 5000, "x" * 262_144, json.dumps({"payload": "AAAA"}))):
             put(ledger, EvidenceRow(row.id, order.round, "cpu", f"ghost-{number}", "k", text, digest))
     with fleet.ledger() as ledger:  # who may write submissions, an intake, changes the order to suit himself
         forged = order.model_copy(update={"policy": "00" * 32}).signed(node_signer(fleet.state("intake")))

@@ -52,14 +52,21 @@ class Node:
                 f"{helm.paths.state / 'acceptd.toml'}: [fleet] needs a record on PostgreSQL",
                 remedy='set url = "postgresql://…" in [record] (docs/fleet.md)',
             )
+        if role != "all" and not helm.settings.objects.url:  # a store of its own, where no other node looks
+            raise ConfigError(
+                f"{helm.paths.state / 'acceptd.toml'}: the nodes of a fleet need one object store",
+                remedy='set url = "s3://…" or "file:///…" in [objects], the same for every node (docs/objects.md)',
+            )
         powers.require_no_keys(helm.paths, role)
         powers.require_keys(helm.paths, [role])
         opening.own(helm.paths, stack)
         if role in {"promoter", "all"}:
             ledger = opening.record(helm, stack)
+            powers.require_login(ledger, role)
             apply_schema(url, finish=False)
         else:
             ledger = stack.enter_context(Ledger.open(helm.paths.state, create=False))
+            powers.require_login(ledger, role)
         tasks = stack.enter_context(Tasks(url))
         objects = stack.enter_context(open_objects(helm.settings.objects, helm.paths.state, helm.count))
         warning = powers.warn_of_login(ledger, role)

@@ -27,6 +27,14 @@ NOT_FOR: Final[dict[Role, frozenset[str]]] = {
 }
 
 
+NEEDS: Final[dict[Role, tuple[tuple[str, str, str], ...]]] = {
+    "promoter": (("append to the ledger", "entries", "INSERT"),),
+    "intake": (("bring submissions in", "submissions", "INSERT"),),
+    "worker": (("add evidence", "fleet_evidence", "INSERT"),),
+}
+"""What a role's database login must be able to do: in words, the table and the right that it takes."""
+
+
 def require_no_keys(paths: Paths, role: Role) -> None:
     """Raise ConfigError where the state of an intake or a worker can sign as the ledger or for releases."""
     if role not in NOT_FOR:
@@ -48,6 +56,22 @@ def require_keys(paths: Paths, roles: Iterable[str]) -> None:
                     f"{paths.keys}: the promoter needs the {key} key",
                     remedy=f"acceptd init --role promoter --state {paths.state}",
                 )
+
+
+def require_login(ledger: Ledger, role: Role) -> None:
+    """Raise ConfigError where the database login may not do what its role is there for. A file has no logins."""
+    query = text("SELECT current_user::text, has_table_privilege(current_user, :name, :right)")
+    with ledger.reading() as connection:
+        if connection.dialect.name != "postgresql":
+            return
+        for one in NEEDS if role == "all" else (role,):
+            for what, table, right in NEEDS[one]:
+                login, can = connection.execute(query, {"name": table, "right": right}).one()
+                if not can:
+                    raise ConfigError(
+                        f"[record] url: the login {login!r:.80} may not {what}, which is the work of this {role}",
+                        remedy=f"name its own login, a member of acceptd_{one}: acceptd fleet enroll prints it",
+                    )
 
 
 def may(connection: Connection) -> list[str]:

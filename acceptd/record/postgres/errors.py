@@ -9,12 +9,14 @@ from typing import Final
 import psycopg
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-from acceptd.errors import DuplicateEntryError, LedgerError, LedgerStorageError
+from acceptd.errors import DuplicateEntryError, LedgerError, LedgerRightsError, LedgerStorageError
 
 _MACHINE: Final = ("08", "25006", "25P03", "40", "53", "55P03", "57", "58")
 """SQLSTATE beginnings that say nothing about what is in the ledger: connection, standby, timeouts, deadlock,
 resources, shutdown, system (PostgreSQL, appendix A). XX001 and XX002, damage, are none of them."""
 _WAITED: Final = frozenset({"55P03", "57014"})
+_DENIED: Final = "42501"
+_RIGHTS: Final = 'see to the login that `[record] url` names (docs/postgresql.md, "Who may do what")'
 UNIQUE: Final = "entries_unique_key"
 
 
@@ -51,7 +53,13 @@ def as_ledger_error(place: str, error: psycopg.Error) -> LedgerError:
         return DuplicateEntryError(f"{place}: the ledger has this entry already")
     if state in _WAITED:
         return LedgerStorageError(f"{place}: another process kept it busy for too long")
+    if state == _DENIED:
+        return LedgerRightsError(f"{place}: {words(error)}; {_RIGHTS}")
     lost = isinstance(error, psycopg.OperationalError) and not state
+    if lost and "no password supplied" in words(error):
+        return LedgerStorageError(
+            f"{place}: {words(error)}; put it into the file that PGPASSFILE names, of mode 0600"
+        )
     if lost:
         return LedgerStorageError(f"{place}: {words(error)}; see to the server that `[record] url` names")
     if state.startswith(_MACHINE):

@@ -93,6 +93,8 @@ def grant(place: Place) -> list[str]:
             )
         connection.execute(f"SELECT pg_advisory_xact_lock({LOCK})")  # of two at once one comes after the other
         known = {str(row[0]) for row in connection.execute("SELECT rolname::text FROM pg_roles")}
+        if missing := [role for role in RIGHTS if role not in known]:
+            _require_maker(connection, place, missing)
         for role, rights in RIGHTS.items():
             if role not in known:
                 connection.execute(f"CREATE ROLE {role} NOLOGIN")
@@ -106,6 +108,18 @@ def grant(place: Place) -> list[str]:
             if "INSERT" in rights.get(given_up.name, ()):
                 connection.execute(f"GRANT USAGE ON SEQUENCE {_NUMBERS} TO {role}")
     return made
+
+
+def _require_maker(connection: psycopg.Connection[Any], place: Place, missing: list[str]) -> None:
+    """Raise StateError where this login may not make roles."""
+    query = "SELECT rolname::text, rolsuper OR rolcreaterole FROM pg_roles WHERE rolname = current_user"
+    row = connection.execute(query).fetchone()
+    if row is None or not row[1]:
+        name = "" if row is None else f" {row[0]!r:.80}"
+        raise StateError(
+            f"{place}: the login{name} may not make the roles {', '.join(missing)}",
+            remedy="give it CREATEROLE for this (ALTER ROLE … CREATEROLE, as a superuser), and run this again",
+        )
 
 
 def differences(place: Place) -> list[str]:
