@@ -79,6 +79,10 @@ def enroll(state: StateOption = None, json_: JsonOption = False) -> None:
         typer.echo(json.dumps(body, sort_keys=True))
         return
     out = console()
+    if tables:
+        out.print(
+            "# for every node's policy: in [fleet], in the place of `trust = []`", markup=False, soft_wrap=True
+        )
     for text in tables or ["# a promoter needs no [[fleet.trust]]: what it says bears the ledger's key"]:
         out.print(f"{text}\n", markup=False, soft_wrap=True)
     out.print(f"-- in the database, as the record's owner\n{login}", markup=False, soft_wrap=True)

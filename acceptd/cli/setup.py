@@ -57,7 +57,7 @@ def init(
     if role is not None:
         _settings(paths, role)
     if role not in {"intake", "worker"}:
-        _instance(paths, public or ())
+        _instance(paths, public or (), fleet=role is not None)
     if role is not None and role != "promoter":
         _node_key(paths)
     for name in team or ():
@@ -66,8 +66,8 @@ def init(
     out.print(f"state      {paths.state}")
 
 
-def _instance(paths: Paths, public: Sequence[str]) -> None:
-    """Make the keys and the ledger of an instance."""
+def _instance(paths: Paths, public: Sequence[str], *, fleet: bool) -> None:
+    """Make the keys and the ledger of an instance; in a fleet the ledger is a database, once one is named."""
     out = console()
     if any(paths.keys.iterdir()) and os.path.lexists(paths.state / KEYRING):
         out.print(f"keys       {paths.keys} (kept: they are never overwritten)")
@@ -78,20 +78,35 @@ def _instance(paths: Paths, public: Sequence[str]) -> None:
         out.print(f"keys       {paths.keys} (0600; {own} Ed25519 pairs)")
         for role, key in elsewhere.items():
             out.print(f"key        {role} {key.key_id[:16]} behind its command")
+    if fleet and not Place.of(paths.state).url:
+        return
     with Ledger.open(paths.state) as ledger:
         out.print(f"ledger     {Place.of(paths.state)} ({counted(ledger.tree().size, 'entry', 'entries')})")
 
 
 def _settings(paths: Paths, role: Role) -> None:
     """Say in acceptd.toml which node it is, where nothing says so yet."""
-    from acceptd.fleet.settings import FleetTable
-
     out, place = console(), paths.state / FILE
     if not os.path.lexists(place):
-        write_exclusive(paths.state, FILE, _SETTINGS.format(role=role, name=FleetTable().node).encode(), 0o644)
-        out.print(f"settings   {place} (name the record and the object store there)")
+        write_exclusive(
+            paths.state, FILE, _SETTINGS.format(role=role, name=_node_name(paths.state)).encode(), 0o644
+        )
+        out.print(f"settings   {place} (look at its name; name the record and the object store there)")
     if load_settings(paths.state).fleet is None:
         raise ConfigError(f"{place}: there is no [fleet] in it", remedy=f'add [fleet] with role = "{role}"')
+
+
+def _node_name(state: Path) -> str:
+    """Return the name of a state's node: what the units call it, ``w1`` of ``acceptd-w1``; else the host's."""
+    from pydantic import ValidationError
+
+    from acceptd.fleet.settings import FleetTable
+
+    named = state.name.removeprefix("acceptd-")
+    try:
+        return FleetTable(name=named if named != state.name else "").node
+    except ValidationError:  # no name of a node
+        return FleetTable().node
 
 
 def _node_key(paths: Paths) -> None:
@@ -112,7 +127,7 @@ role = "{role}"
 name = "{name}"
 
 # [record]
-# url = "postgresql://acceptd_{role}@database.example/acceptd"
+# url = "postgresql://{name}@database.example/acceptd"   # the login of this node; no password here
 
 # [objects]
 # url = "s3://bucket/prefix"

@@ -16,6 +16,7 @@ from acceptd.policy.lines import Place, line_of, locate
 
 T = TypeVar("T", bound=BaseModel)
 _AT_LINE: Final = re.compile(r" \(at line ([0-9]+), column ([0-9]+)\)")
+_IMMUTABLE: Final = re.compile(r"Cannot mutate immutable namespace \((?:.*, )?'([^'\n]{1,80})',?\)")
 _AT_END: Final = " (at end of document)"
 _NAMED: Final = re.compile(r"([a-z_]+(?:[.\[][^:\s]+)?): (.*)", re.DOTALL)
 _WORDS_SHOWN: Final = 12
@@ -85,10 +86,18 @@ def read(content: bytes) -> Source | Trouble:
         found = _AT_LINE.search(words)
         line = int(found[1]) if found else text.count("\n") + 1
         message = words.replace(found[0], f", column {found[2]}") if found else words.removesuffix(_AT_END)
-        return Trouble(line, "", f"not TOML: {message}", "correct the TOML")
+        return Trouble(line, "", f"not TOML: {message}", _twice(words) or "correct the TOML")
     except RecursionError:
         return Trouble(1, "", "nested too deeply", "correct the TOML")
     return Source(document, locate(text))
+
+
+def _twice(words: str) -> str:
+    """Return the remedy where a table's header meets a value of the same key; empty: it is something else."""
+    found = _IMMUTABLE.search(words)
+    if not found:
+        return ""
+    return f"its value stands above already: take the line `{found[1]} = …` out, or write all of it there"
 
 
 def validated(source: Source, kind: type[T], remedy: str) -> T | list[Trouble]:

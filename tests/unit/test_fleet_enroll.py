@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import tomllib
 from pathlib import Path
+from threading import Event
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from typer.testing import CliRunner
@@ -14,6 +17,7 @@ from acceptd.cli.fleet import app
 from acceptd.cli.setup import init
 from acceptd.errors import UsageError
 from acceptd.fleet.settings import Role
+from acceptd.fleet.sites.wing import Taking
 from acceptd.policy.fleet import FleetPolicyTable
 from acceptd.record.node_key import node_signer
 
@@ -77,6 +81,46 @@ def test_a_node_is_enrolled_before_there_is_a_policy_that_names_it(tmp_path: Pat
     (state / "acceptd.toml").write_text(f'policies = "{tmp_path}"\npolicy = "later"\n{text}')
     init(state=state, role="worker", team=None, public=None)
     assert 'profiles = ["cpu"]' in enrolled(state)["policy"]
+
+
+@pytest.mark.parametrize(("state", "name"), [("acceptd-w1", "w1"), ("acceptd-", "host"), ("acceptd-W_", "host")])
+def test_a_node_is_called_as_its_unit_calls_it_else_as_its_host(
+    tmp_path: Path, state: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("socket.gethostname", lambda: "host.example")
+    init(state=tmp_path / state, role="worker", team=None, public=None)
+    text = (tmp_path / state / "acceptd.toml").read_text()
+    assert tomllib.loads(text)["fleet"]["name"] == name
+    assert f"postgresql://{name}@" in text
+
+
+def test_what_enroll_prints_says_where_it_belongs(tmp_path: Path) -> None:
+    state = state_of(tmp_path, "worker")
+    init(state=state, role="worker", team=None, public=None)
+    text = CliRunner().invoke(app, ["enroll", "--state", str(state)]).output
+    assert "in the place of `trust = []`" in text.partition("[[fleet.trust]]")[0]
+    assert tomllib.loads(text.partition("\n-- ")[0])["fleet"]["trust"][0]["name"] == "gpu-7"  # pasted as it is
+
+
+def test_a_promoter_whose_database_is_not_named_yet_gets_keys_and_no_ledger_of_its_own(tmp_path: Path) -> None:
+    init(state=tmp_path / "p1", role="promoter", team=None, public=None)
+    assert (tmp_path / "p1" / "keys" / "ledger.pem").exists()
+    assert not (tmp_path / "p1" / "ledger.sqlite3").exists()
+
+
+def test_a_worker_that_begins_just_now_does_not_say_that_its_queue_is_away(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = 1000.0
+    monkeypatch.setattr("acceptd.fleet.sites.wing.time", SimpleNamespace(monotonic=lambda: now))
+    worker = SimpleNamespace(connected=Event(), start=lambda: None)
+    taking = Taking(lambda _fresh: cast("Any", worker))
+    taking.start()
+    assert taking.remark() == ""
+    now += 60
+    assert "cannot be reached" in taking.remark()
+    worker.connected.set()
+    assert taking.remark() == ""
 
 
 def test_a_state_of_no_fleet_has_nobody_to_enroll(tmp_path: Path) -> None:

@@ -107,6 +107,17 @@ def test_what_is_no_toml_is_told_with_its_line(tmp_path: Path, text: str, line: 
     assert (one.line, one.message.startswith(said)) == (line, True)
 
 
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [("[fleet]\ntrust = []\n[[fleet.trust]]\n", "trust"), ("trust = []\n[[trust]]\n", "trust")],
+)
+def test_a_table_whose_key_has_a_value_above_is_told_which_line_to_take_out(
+    tmp_path: Path, text: str, key: str
+) -> None:
+    [one] = told(tmp_path, text)
+    assert f"take the line `{key} = …` out" in one.remedy
+
+
 def test_bytes_that_are_no_text_are_told_with_their_line(tmp_path: Path) -> None:
     path = tmp_path / "p.toml"
     path.write_bytes(b'schema = 1\nname = "\xff"\n')
