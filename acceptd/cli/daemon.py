@@ -28,7 +28,7 @@ def daemon(
     policy: Annotated[str, typer.Option("--policy", help="A policy's name, or a file.")] = "",
     role: Annotated[
         Role | None,
-        typer.Option("--role", help="What this node of a fleet is; else as \\[fleet] of acceptd.toml says."),
+        typer.Option("--role", help="What this node of a fleet is; else as acceptd.toml says in its table fleet."),
     ] = None,
     log_json: Annotated[bool, typer.Option("--log-json/--log-text", help="How to log (standard error).")] = True,
 ) -> None:

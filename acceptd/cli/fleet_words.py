@@ -22,7 +22,7 @@ def print_standing(out: Console, facts: Facts) -> None:
     """Print nodes, queues, submissions, and what stands still with its remedy."""
     if not facts.nodes:
         out.print("no node has ever beaten in this record: acceptd daemon --role ROLE", markup=False)
-    statuses = [node.status for node in facts.nodes]
+    statuses = [_status(node) for node in facts.nodes]
     counts = ", ".join(f"{statuses.count(one)} {one}" for one in dict.fromkeys(sorted(statuses)))
     policy = policy_of(facts)
     pairs = [
@@ -90,13 +90,16 @@ def _place(node: Node) -> tuple[int, str]:
     return _ORDER.get(node.told.role, 9), node.name
 
 
+def _status(node: Node) -> str:
+    return "stopped" if node.stopped else node.status
+
+
 def _row(node: Node) -> Sequence[Any]:
-    status = "stopped" if node.stopped else node.status
     told = node.told
     return (
         line(node.name, _NAME),
         line(told.role, 16),
-        status,
+        _status(node),
         span(node.age).replace(" ", ""),
         f"{told.running}/{told.slots}" if told.slots else f"{told.running}",
         line(", ".join(told.queues), 80),

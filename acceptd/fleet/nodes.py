@@ -237,7 +237,7 @@ def _require(connection: Connection, right: str) -> None:
     if connection.dialect.name == "postgresql" and not connection.execute(text(f"SELECT {right}")).scalar():
         raise UsageError(
             "this role of the database may not drain or forget nodes",
-            remedy="use the operator's: --state of a node whose [record] url names the record's owner",
+            remedy="use --state of the promoter, whose login may, or name the owner's in ACCEPTD_RECORD_URL",
         )
 
 

@@ -105,7 +105,7 @@ def _roles(facts: Facts) -> list[Trouble]:
     for role in ROLES:
         if facts.nodes and not any(_does(node, role) for node in up):
             drained = [node.name for node in facts.nodes if _does(node, role) and node.draining]
-            remedy = f"start one: systemctl start acceptd-{role}"
+            remedy = f"start one: systemctl start acceptd-{role}@NAME"
             if drained:
                 remedy = f"acceptd fleet undrain {drained[0]}, or start another"
             does = {

@@ -6,10 +6,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from typing import Protocol
+from typing import Final, Protocol
 
 from acceptd.fleet.taskworker import TaskWorker
 from acceptd.supervisor.pulse import Watched
+
+_BEGINS: Final = 5.0
+"""Seconds that a worker of the task queue may need to connect before that is told."""
 
 
 class Wing(Protocol):
@@ -74,10 +77,12 @@ class Taking:
         self._before: list[TaskWorker] = []
         """Those that take nothing any more and may still work on what they took."""
         self._stopping = False
+        self._began = 0.0
         self.taking = True
 
     def start(self) -> None:
         """Begin to take tasks."""
+        self._began = time.monotonic()
         self.worker.start()
 
     def take(self, on: bool, /) -> None:
@@ -88,7 +93,7 @@ class Taking:
         if on:
             self._before = [one for one in self._all if one.thread.is_alive()]
             self.worker = self._make(not self._before)
-            self.worker.start()
+            self.start()
         else:
             self.worker.drain()
 
@@ -97,8 +102,10 @@ class Taking:
         return [*self._before, self.worker]
 
     def remark(self) -> str:
-        """Say where the queue is away."""
-        return "" if not self.taking or self.worker.connected.is_set() else "the task queue cannot be reached"
+        """Say where the queue is away; not of one that begins just now: its connection takes a moment."""
+        if not self.taking or self.worker.connected.is_set() or time.monotonic() - self._began < _BEGINS:
+            return ""
+        return "the task queue cannot be reached"
 
     def load(self) -> tuple[int, int]:
         """Return how many tasks run; what waits, waits in the database."""

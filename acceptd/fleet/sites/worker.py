@@ -121,7 +121,11 @@ class WorkerWing:
 
     def remark(self) -> str:
         """Say where the queue is away."""
-        words = "the policy trusts this node with no profile" if self._from == [NOBODYS] else ""
+        words = (
+            "trusted with no profile: acceptd fleet enroll prints the policy's lines"
+            if self._from == [NOBODYS]
+            else ""
+        )
         return "; ".join(word for word in (self._taking.remark(), words) if word)
 
     def take(self, on: bool, /) -> None:
