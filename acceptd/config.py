@@ -350,6 +350,12 @@ def require_state(state: Path, settings: Settings | None = None) -> Paths:
         role = fleet.role if fleet is not None else "all"
         if missing := paths.missing(role):
             option = "" if role == "all" else f" --role {role}"
+            own = load_settings(state).fleet
+            if own is not None and own.role != role:  # its directories would be made beside keys that are not its
+                raise StateError(
+                    f"{state / FILE}: this state is of a node with the role {own.role}, not {role}",
+                    remedy=f"leave --role out; acceptd init{option or ' --role all'} --state DIR makes another",
+                )
             raise StateError(
                 f"{missing[0]} does not exist", remedy=f"run `acceptd init{option} --state {state}` once"
             )

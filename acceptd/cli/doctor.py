@@ -89,8 +89,11 @@ def _installation(state: Path) -> dict[str, str]:
         facts["objects"] = _objects(objects, state)
     facts |= _keys(state)
     try:
-        missing = paths.missing()
-        facts["layout"] = "whole" if not missing else f"{missing[0]} is missing (acceptd init)"
+        fleet = load_settings(state).fleet
+        role = fleet.role if fleet is not None else "all"
+        missing = paths.missing(role)
+        option = "" if role == "all" else f" --role {role}"
+        facts["layout"] = "whole" if not missing else f"{missing[0]} is missing (acceptd init{option})"
     except (OSError, AcceptdError) as error:
         facts["layout"] = str(error)
     return facts

@@ -12,10 +12,11 @@ from typing import Any, cast
 import pytest
 from typer.testing import CliRunner
 
-from acceptd.cli import key
+from acceptd.cli import doctor, key
 from acceptd.cli.fleet import app
 from acceptd.cli.setup import init
-from acceptd.errors import UsageError
+from acceptd.config import load_settings, require_state
+from acceptd.errors import StateError, UsageError
 from acceptd.fleet.settings import Role
 from acceptd.fleet.sites.wing import Taking
 from acceptd.policy.fleet import FleetPolicyTable
@@ -92,6 +93,25 @@ def test_a_node_is_called_as_its_unit_calls_it_else_as_its_host(
     text = (tmp_path / state / "acceptd.toml").read_text()
     assert tomllib.loads(text)["fleet"]["name"] == name
     assert f"postgresql://{name}@" in text
+
+
+@pytest.mark.parametrize("other", ["promoter", "all"])
+def test_a_state_of_one_role_is_not_told_to_become_another(tmp_path: Path, other: Role) -> None:
+    """That would put the promoter's keys beside a worker."""
+    init(state=tmp_path / "w1", role="worker", team=None, public=None)
+    settings = load_settings(tmp_path / "w1")
+    assert settings.fleet is not None
+    asked = settings.model_copy(update={"fleet": settings.fleet.model_copy(update={"role": other})})
+    with pytest.raises(StateError, match=f"with the role worker, not {other}") as told:
+        require_state(tmp_path / "w1", asked)
+    assert "--state DIR" in told.value.remedy
+
+
+def test_the_doctor_misses_no_directory_that_is_another_roles(tmp_path: Path) -> None:
+    init(state=tmp_path / "w1", role="worker", team=None, public=None)
+    assert doctor._installation(tmp_path / "w1")["layout"] == "whole"
+    (tmp_path / "w1" / "tmp").rmdir()
+    assert "(acceptd init --role worker)" in doctor._installation(tmp_path / "w1")["layout"]
 
 
 def test_what_enroll_prints_says_where_it_belongs(tmp_path: Path) -> None:
