@@ -12,6 +12,7 @@ looks.
 from __future__ import annotations
 
 import argparse
+import collections
 import json
 import os
 import shutil
@@ -28,6 +29,7 @@ from tests.fleet.chaos import ground
 from tests.fleet.house import Fleet
 from tests.fleet.mixed import ACCEPTED, Piece, write_chain
 from tests.fleet.network import Network
+from tests.fleet.s3 import Proxy
 
 TEAM: Final = "atlas"
 WIDTH: Final = 2048
@@ -48,17 +50,24 @@ def large(number: int, mib: int) -> Piece:
     return Piece(f"large-{number}", TEAM, 1, "external", write, ACCEPTED, model)
 
 
-def moved(fleet: Fleet, net: Network, pieces: list[Piece]) -> dict[str, dict[str, int]]:
-    """Return the bytes that each node sent and received for one submission, less what it does in idleness."""
+def moved(fleet: Fleet, net: Network, proxy: Proxy, pieces: list[Piece]) -> dict[str, dict[str, float]]:
+    """Return the bytes that each node sent and received for one submission, less what it does in idleness.
+
+    ``requests`` are those to the object store, by method, of all nodes.
+    """
     start = time.monotonic()
+    proxy.seen.clear()
     before = {name: net.counted(name) for name in fleet.nodes}
     fleet.judged(pieces)
     fleet.settled()
     spent = time.monotonic() - start
+    asked = collections.Counter(one.method for one in proxy.seen)
     middle = {name: net.counted(name) for name in fleet.nodes}
     time.sleep(spent)  # what idleness costs in the same time
     after = {name: net.counted(name) for name in fleet.nodes}
-    found: dict[str, dict[str, int]] = {}
+    found: dict[str, dict[str, float]] = {
+        "requests": {method: round(count / len(pieces), 1) for method, count in sorted(asked.items())}
+    }
     for name in fleet.nodes:
         role = fleet[name].role
         for index, way in enumerate(("sent", "received")):
@@ -85,13 +94,15 @@ def main() -> int:
         template = embedded.initialise(home / "template")
         with ground(home / "fleet", template, workers=1) as (fleet, storm):
             assert storm.network is not None
+            assert storm.proxy is not None
+            one = partial(moved, fleet, storm.network, storm.proxy)
             fleet.start()
             fleet.judged([small(number) for number in range(1000, 1006)])  # warm-up
             fleet.settled()
             found = {
                 "mib": given.mib,
-                "small": moved(fleet, storm.network, [small(number) for number in range(given.small)]),
-                "large": moved(fleet, storm.network, [large(number, given.mib) for number in range(given.large)]),
+                "small": one([small(number) for number in range(given.small)]),
+                "large": one([large(number, given.mib) for number in range(given.large)]),
             }
             fleet.stop()
     finally:
