@@ -152,10 +152,12 @@ bench: setup  ## drop to promoted beside a cold python; the cell: cost of a job,
 	$(PY) -m bench.compare
 	$(PY) -m bench.suite
 
-bench-fleet: setup  ## a fleet beside the embedded daemon with one worker and two; what record, objects and seal carry alone (a quarter of an hour)
+bench-fleet: setup  ## a fleet beside the embedded daemon with one worker and two; with 10^5 waiting; what each part carries alone (half an hour)
 	@sh tools/fleet_env.sh tests
 	$(PY) -m bench.fleet_parts
 	$(PY) -m bench.fleet
+	$(PY) -m bench.fleet_queued
+	@test "$$(id -u)" != 0 || $(PY) -m bench.fleet_network
 
 bench-beside: setup  ## what other tools say of the same bundles, for docs/comparison.md, in an environment of their own (minutes)
 	@test -x .venvs/beside/bin/python || $(PY) -m venv .venvs/beside

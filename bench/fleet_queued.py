@@ -28,6 +28,7 @@ from typing import Any, Final
 from acceptd.evidence import JobRecord, Sealed
 from acceptd.fleet.host import this_node
 from acceptd.fleet.seal import sign_seal
+from acceptd.record.canonical import plain_bytes
 from acceptd.record.entry import utc_now
 from acceptd.record.node_key import node_signer
 from bench.fleet import family_seconds
@@ -105,7 +106,7 @@ class Flooded:
                     )  # fmt: skip
                     document.pop("order", None)
                     now = utc_now()
-                    told = json.dumps(document)
+                    told = plain_bytes(document).decode()
                     copy.write_row((identity, team, name, "/", kind, uid, "sealed", now, now, digest, told, AWAY))
             connection.execute("ANALYZE submissions")
 
@@ -118,9 +119,9 @@ class Flooded:
         self._judged(5)
         parts = {name: partial(self._pid, name) for name in fleet.nodes} | {"database": self.server.pid}
         before = {part: family_seconds(pid()) for part, pid in parts.items()}
-        start, done = time.perf_counter(), promoter.said("judged")
+        start, done = time.perf_counter(), promoter.said("judged", verdict="accepted")
         self._judged(done + verdicts)
-        made = promoter.said("judged") - done
+        made = promoter.said("judged", verdict="accepted") - done
         self.rates.append(made / (time.perf_counter() - start))
         for part, pid in parts.items():
             self.cpu_ms.setdefault(part, []).append((family_seconds(pid()) - before[part]) * 1000 / made)
@@ -134,7 +135,9 @@ class Flooded:
     def _judged(self, count: int) -> None:
         promoter = self.fleet["promoter"].process
         assert promoter is not None
-        self.fleet.bell.until(lambda: promoter.said("judged") >= count, self.fleet.told, PATIENCE)
+        self.fleet.bell.until(
+            lambda: promoter.said("judged", verdict="accepted") >= count, self.fleet.told, PATIENCE
+        )
 
     def _pid(self, name: str) -> int:
         process = self.fleet[name].process
