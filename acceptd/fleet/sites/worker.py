@@ -122,7 +122,7 @@ class WorkerWing:
     def remark(self) -> str:
         """Say where the queue is away."""
         words = (
-            "trusted with no profile: acceptd fleet enroll prints the policy's lines"
+            "the policy trusts this node with no profile: acceptd fleet enroll prints its lines"
             if self._from == [NOBODYS]
             else ""
         )
