@@ -8,7 +8,8 @@ else:
 - ``evidence_digest`` and ``report_digest``: what they cover holds timings, resources and the submission's own id;
 - ``statement``: it signs all of these, with the submission's id and the entry's place in the log;
 - ``nodes``: which machines of a fleet the verdict rests on; an embedded daemon names none;
-- in a finding's evidence, figures of time and of memory that a job was seen to take (:data:`MEASURED`).
+- in a finding's evidence, figures of time and of memory that a job was seen to take (:data:`MEASURED`);
+- the finding that says which probes a busy host had no time for (:data:`OF_THE_HOST`): it never decides.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ OF_THIS_RUN: Final = ("judged_at", "uid", "evidence_digest", "report_digest", "s
 """Keys of a verdict entry's body that differ in two runs on the same bundle."""
 MEASURED: Final = re.compile(r"(^|_)(ms|seconds|s)$|^peak_rss_bytes$")
 """Keys in a finding's evidence whose values are measured time or memory."""
+
+OF_THE_HOST: Final = frozenset({"behaviour/probes-left-out"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +86,17 @@ def read(state: Path) -> Book:
 
 def _recorded(name: str, seq: int, body: Mapping[str, Any], document: Mapping[str, Any]) -> Recorded:
     same = {key: value for key, value in body.items() if key not in OF_THIS_RUN}
-    findings = unmeasured(document["findings"])
+    same["findings"] = anywhere(same["findings"])
+    findings = unmeasured(anywhere(document["findings"]))
     return Recorded(
         body["drop"], name, seq, body["verdict"], body["reason"], body.get("model") or "",
         body.get("bundle_digest") or "", plain_bytes(same), plain_bytes(findings),
     )  # fmt: skip
+
+
+def anywhere(findings: Any) -> list[Any]:
+    """Return findings without those that depend on how busy a host was."""
+    return [one for one in findings if one["code"] not in OF_THE_HOST]
 
 
 def unmeasured(value: Any) -> Any:
