@@ -176,6 +176,7 @@ ELSEWHERE = {
     "record.heldout.spent": "tests/unit/test_record_evaluations.py",
     "record.backup.copied": "tests/crash/test_migrate_kill.py",
     "record.move.before-mark": "tests/fleet/test_record_copies.py",
+    "record.move.written": "tests/fleet/test_record_copies.py",
     "record.migrate.before-commit": "tests/crash/test_migrate_kill.py",
     "record.migrate.after-commit": "tests/crash/test_migrate_kill.py",
     "record.migrate.backed-up": "tests/crash/test_migrate_kill.py",
