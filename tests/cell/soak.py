@@ -16,7 +16,7 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from acceptd.cell import escape
+from acceptd.cell import escape, launcher
 from acceptd.cell.client import Cell
 from acceptd.cell.limits import job_limits
 from acceptd.evidence import JobRecord
@@ -77,11 +77,18 @@ def descendants() -> list[int]:
 def files_below(sealed: Path) -> int:
     """Return the number of files that a job might have left: in what it was lent, and at the top of shared memory.
 
-    Below that top are directories of other tests, which run beside this one.
+    Below that top are directories of other tests, which run beside this one, and files of other users.
     """
-    below = sum(len(names) for _, _, names in os.walk(sealed))
+    below, users = sum(len(names) for _, _, names in os.walk(sealed)), {os.getuid(), launcher.cell_ids()[0]}
     with os.scandir("/dev/shm") as entries:
-        return below + sum(entry.is_file(follow_symlinks=False) for entry in entries)
+        return below + sum(_is_file_of(entry, users) for entry in entries)
+
+
+def _is_file_of(entry: os.DirEntry[str], users: set[int]) -> bool:
+    try:
+        return entry.is_file(follow_symlinks=False) and entry.stat(follow_symlinks=False).st_uid in users
+    except FileNotFoundError:
+        return False
 
 
 def state(sealed: Path) -> State:
