@@ -122,7 +122,9 @@ fleet: setup  ## what a fleet needs besides (PostgreSQL's driver, task queue, ob
 
 test-fleet: setup  ## a fleet against PostgreSQL and an S3-compatible server, both started by the tests themselves
 	@sh tools/fleet_env.sh tests
-	$(PY) -m pytest -q $(BESIDE_WAITING) -m "not slow" tests/fleet
+	$(PY) -m pytest -q $(BESIDE_WAITING) -m "not slow" tests/fleet || { \
+	  echo "test-fleet: what failed beside the others runs once more, alone"; \
+	  $(PY) -m pytest -q -n0 --last-failed --last-failed-no-failures none -m "not slow" tests/fleet; }
 
 soak-fleet: setup  ## 500 mixed bundles through a fleet and an embedded daemon: same verdicts and findings, byte for byte (COUNT=n, SEED=n)
 	@sh tools/fleet_env.sh tests

@@ -207,7 +207,8 @@ def test_an_outage_longer_than_a_worker_may_be_silent_makes_nobody_dead(own_post
         own_postgres.start()
         assert ends.next() == ("s1", "done")
         tasks.examine("s2", 1, "cpu", "cpu", "mosaic/b")
-        assert ends.next() == ("s2", "done")
+        again = iter(ends.next, None)  # after an outage the first may come once more: at least once is the promise
+        assert next(one for one in again if one != ("s1", "done")) == ("s2", "done")
     assert died.empty()
     assert [task.submission for task in seen.all] == ["s1", "s2"]
 
