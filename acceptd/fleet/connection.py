@@ -144,7 +144,7 @@ def steady_connector(
 
             async def tell(*, channel: str, payload: str) -> None:
                 # Whoever may connect may notify: a payload that is none wakes nobody, and only a row ends work.
-                with contextlib.suppress(ValueError, KeyError, TypeError):
+                with contextlib.suppress(ValueError, KeyError, TypeError, RecursionError):
                     told = json.loads(payload)
                     if told["type"] == "abort_job_requested" and not await self._aborted(told["job_id"]):
                         return

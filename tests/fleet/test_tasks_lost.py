@@ -297,6 +297,7 @@ def test_a_row_larger_than_a_task_is_refused_by_the_database(url: str) -> None:
 
 
 PAYLOADS = ["", "{", "[]", "1", '{"type": 1}', '{"type": "abort_job_requested"}', "\\", '{"type": "job_inserted"}']
+PAYLOADS += ["[" * 7900, '{"type":' * 900]  # deeper than a parser goes, within what a notification may hold
 
 
 def test_notifications_that_are_none_end_no_worker(url: str, tasks: Tasks) -> None:
