@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from acceptd.record import failpoint
+from tests import steady
 
 ROOT = Path(__file__).resolve().parent.parent
 ARMING = "ACCEPTD_TEST_ARMING"
@@ -140,6 +141,8 @@ def _serve(orders: socket.socket) -> None:
         importlib.import_module(f"acceptd.cli.{module.name}")
     importlib.import_module("acceptd.daemon")
     assert not {"numpy", "onnx", "onnxruntime", "google"} & set(sys.modules), "a command imports a model library"
+    if not steady.RANDOM:
+        steady.secrets()
     gc.collect()
     gc.freeze()
     while True:
@@ -186,6 +189,8 @@ def _become(order: dict[str, Any]) -> None:
         first = str(module.__file__)
     sys.modules["__main__"] = module
     sys.argv = [first, *order["words"]]
+    if os.environ.pop(steady.KEYS, ""):
+        steady.signing_keys()
     if path := os.environ.pop(ARMING, ""):
         signal.signal(signal.SIGUSR2, lambda _number, _frame: _arm(Path(path)))
 

@@ -20,7 +20,7 @@ from typing import Any
 from acceptd.record.entry import Filter
 from acceptd.record.log import Ledger
 from examples.evidence_classifier import MODEL_ID
-from tests import commands
+from tests import commands, steady
 from tests.statement_world import check_statements
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -36,7 +36,8 @@ def _initialised(teams: tuple[str, ...]) -> Path:
     home = Path(tempfile.mkdtemp(prefix="acceptd-world-"))
     atexit.register(shutil.rmtree, home, ignore_errors=True)
     words = [word for team in teams for word in ("--team", team)]
-    done = commands.run("init", *words, "--state", str(home / "state"))
+    alike = {} if steady.RANDOM else {steady.KEYS: "1"}
+    done = commands.run("init", *words, "--state", str(home / "state"), **alike)
     assert done.returncode == 0, done.stderr
     return home / "state"
 
