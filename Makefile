@@ -7,8 +7,9 @@ unexport PYTHONDONTWRITEBYTECODE
 WORKERS ?= logical
 # Whoever waits for daemons and cells leaves a third of a core idle: three of those for two cores.
 WAITING ?= $(if $(filter logical,$(WORKERS)),$(shell expr $$(nproc) \* 3 / 2),$(WORKERS))
-BESIDE := -n $(WORKERS) --maxprocesses 8 --dist loadfile
-BESIDE_WAITING := -n $(WAITING) --maxprocesses 8 --dist loadfile
+# What fails beside others runs once more, alone: a fault fails again.
+BESIDE := -n $(WORKERS) --maxprocesses 8 --dist loadfile -p tests.once_more
+BESIDE_WAITING := -n $(WAITING) --maxprocesses 8 --dist loadfile -p tests.once_more
 # Files in this order, the long ones first: none of those is left for one core at the end.
 IN_ORDER := --no-loadscope-reorder
 TESTS_FAST := tests/unit tests/property
@@ -122,9 +123,7 @@ fleet: setup  ## what a fleet needs besides (PostgreSQL's driver, task queue, ob
 
 test-fleet: setup  ## a fleet against PostgreSQL and an S3-compatible server, both started by the tests themselves
 	@sh tools/fleet_env.sh tests
-	$(PY) -m pytest -q $(BESIDE_WAITING) -m "not slow" tests/fleet || { \
-	  echo "test-fleet: what failed beside the others runs once more, alone"; \
-	  $(PY) -m pytest -q -n0 --last-failed --last-failed-no-failures none -m "not slow" tests/fleet; }
+	$(PY) -m pytest -q $(BESIDE_WAITING) -m "not slow" tests/fleet
 
 soak-fleet: setup  ## 500 mixed bundles through a fleet and an embedded daemon: same verdicts and findings, byte for byte (COUNT=n, SEED=n)
 	@sh tools/fleet_env.sh tests
