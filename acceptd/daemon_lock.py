@@ -7,11 +7,17 @@ import os
 from pathlib import Path
 
 from acceptd.errors import StateError
+from acceptd.lockfile import open_lock
 
 
 def acquire(path: Path) -> int:
     """Take the lock and write our pid; return the descriptor to keep open. StateError when it is held."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        descriptor = open_lock(path)
+    except OSError as error:
+        raise StateError(
+            f"{path}: cannot be locked: {error.strerror}", remedy="look at what stands there"
+        ) from error
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -22,6 +22,7 @@ from acceptd.bundling.write import placed
 from acceptd.errors import UsageError
 from acceptd.intake.files import replace_files
 from acceptd.intake.paths import shown
+from acceptd.lockfile import open_lock
 from acceptd.policy.names import BundlePath, Name, Sha256
 from acceptd.policy.table import Table
 
@@ -177,7 +178,7 @@ def alone(place: Place, root: str = "") -> Iterator[None]:
             remedy="name another directory with --into",
         )
     place.home.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(place.home / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+    descriptor = open_lock(place.home / LOCK)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

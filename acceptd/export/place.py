@@ -18,6 +18,7 @@ from acceptd.errors import ExportError
 from acceptd.export.document import CONFIG_FILE, CURRENT, LOCK, PROOFS, STAGING
 from acceptd.export.settings import Kind
 from acceptd.intake.files import fsync_dir, remove_temporaries, remove_tree, temporary_name, write_exclusive
+from acceptd.lockfile import open_lock
 from acceptd.release.trust import NAME
 
 _DIGITS = frozenset("0123456789")
@@ -139,7 +140,7 @@ def opened(root: Path, kind: Kind, state: Path) -> Iterator[Place]:
     real, own = root.resolve(), state.resolve()
     if real.is_relative_to(own) or own.is_relative_to(real):
         raise ExportError(f"{root} and the state directory lie in one another", remedy="name another directory")
-    fd = os.open(root / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    fd = open_lock(root / LOCK)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)
         place = Place(root, kind)

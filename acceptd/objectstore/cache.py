@@ -28,6 +28,7 @@ from acceptd.intake.files import (
     temporary_name,
     write_exclusive,
 )
+from acceptd.lockfile import open_lock
 from acceptd.metrics.counting import Counting
 from acceptd.objectstore import inventory
 from acceptd.objectstore.inventory import Area, valid_digest
@@ -84,7 +85,7 @@ class BundleCache:
             with contextlib.suppress(FileExistsError):
                 root.mkdir(mode=0o700)
                 fsync_dir(root.parent)
-            self._lock = os.open(root / ".lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            self._lock = open_lock(root / ".lock")
             try:
                 fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:

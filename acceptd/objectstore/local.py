@@ -27,6 +27,7 @@ from acceptd.intake.files import (
     temporary_name,
     write_all,
 )
+from acceptd.lockfile import open_lock
 from acceptd.objectstore.remote import Found
 from acceptd.record.failpoint import failpoint
 
@@ -216,7 +217,7 @@ class Directory:
                     fsync_dir(self._root.parent)
             with self._root_open() as root:
                 self._made(root, TEMPORARY)
-                lock = os.open(LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=root)
+                lock = open_lock(LOCK, dir_fd=root)
                 try:
                     fcntl.flock(lock, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
                     yield root

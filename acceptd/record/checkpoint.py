@@ -15,6 +15,7 @@ from typing import Final
 
 from acceptd.errors import LedgerError, LedgerStorageError, MalformedError, SignatureError
 from acceptd.intake.files import remove_temporaries, replace_file
+from acceptd.lockfile import open_lock
 from acceptd.record import merkle
 from acceptd.record.anchor import Anchor
 from acceptd.record.failpoint import failpoint
@@ -27,6 +28,8 @@ from acceptd.record.note import sign as sign
 from acceptd.record.note import verify as verify
 
 DIRECTORY: Final = "checkpoints"
+LOCKS: Final = "locks"
+"""Below the state directory, 0700; made when it is first needed."""
 KEPT: Final = 64
 """How many checkpoints stay in the state directory; the log is the history, they are its seals."""
 
@@ -60,7 +63,7 @@ def write(
                 f"the key {signer.key_id} is not the ledger key, or was rotated out; nothing is signed"
             )
         note = sign(checkpoint, signer)
-        with _alone(directory):
+        with _alone(state):
             failpoint("record.checkpoint.before-write")
             replace_file(directory, file_name(head.size), note, 0o644)
             failpoint("record.checkpoint.after-write")
@@ -77,14 +80,16 @@ def sweep(state: Path) -> None:
     """Remove temporary files of a checkpoint that a kill interrupted; nobody is writing one meanwhile."""
     directory = state / DIRECTORY
     if directory.is_dir():
-        with _alone(directory):
+        with _alone(state):
             remove_temporaries(directory)
 
 
 @contextlib.contextmanager
-def _alone(directory: Path) -> Iterator[None]:
-    """Be the only one, in any process, who writes here (flock(2) on the directory)."""
-    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+def _alone(state: Path) -> Iterator[None]:
+    """Be the only one, in any process, who writes checkpoints. Auditors can open their directory, and not this."""
+    locks = state / LOCKS
+    locks.mkdir(mode=0o700, exist_ok=True)
+    fd = open_lock(locks / "checkpoints.lock")
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)
         yield

@@ -16,6 +16,7 @@ from typing import Final
 
 from acceptd.errors import ReleaseError, StateError
 from acceptd.intake.files import fsync_dir
+from acceptd.lockfile import open_lock
 from acceptd.policy.names import valid_model_id, valid_name
 from acceptd.record.failpoint import failpoint
 from acceptd.release.trust import number_name
@@ -115,7 +116,7 @@ def model_lock(state: Path, model_id: str) -> Iterator[None]:
 @contextlib.contextmanager
 def _flock(path: Path, *, shared: bool) -> Iterator[None]:
     try:
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        fd = open_lock(path)
     except OSError as error:
         raise StateError(f"{path}: cannot be locked: {error.strerror}") from error
     try:

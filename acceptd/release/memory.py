@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from acceptd.errors import LoaderError, MalformedError
 from acceptd.intake.files import replace_file
+from acceptd.lockfile import open_lock
 from acceptd.release.trust import SHA256, Remembered, parse_json
 
 MAX_STATE_BYTES: Final = 4 << 20
@@ -121,7 +122,7 @@ def _keys_in(document: Mapping[str, Any], state_file: Path) -> dict[str, str]:
 @contextlib.contextmanager
 def _locked(state_file: Path) -> Iterator[None]:
     try:
-        fd = os.open(state_file.with_name(state_file.name + ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fd = open_lock(state_file.with_name(state_file.name + ".lock"))
     except OSError as error:
         raise LoaderError(f"the state file {state_file} cannot be locked: {error.strerror}") from error
     try:

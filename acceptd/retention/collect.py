@@ -18,6 +18,7 @@ from typing import Final
 from acceptd.config import RetentionTable
 from acceptd.errors import ObjectStoreError, StateError
 from acceptd.intake.files import opened, remove_tree, temporary_name
+from acceptd.lockfile import open_lock
 from acceptd.record.failpoint import failpoint
 from acceptd.record.log import Ledger
 from acceptd.record.removals import KIND
@@ -174,7 +175,7 @@ def _moved(folder: Path, name: str) -> str:
 @contextlib.contextmanager
 def _alone(state: Path) -> Iterator[None]:
     path = make_directories(state, "locks", 0o700) / "gc.lock"
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    fd = open_lock(path)
     try:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
