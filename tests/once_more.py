@@ -17,8 +17,8 @@ MOST = 3
 
 
 def failed_files(failed: list[str]) -> list[str]:
-    """Return the files of failed tests, in their order; nothing where they are too many to be chance."""
-    files = list(dict.fromkeys(name.partition("::")[0] for name in failed))
+    """Return the files of failed tests by name; nothing where they are too many to be chance."""
+    files = sorted({name.partition("::")[0] for name in failed})
     return files if len(files) <= MOST else []
 
 
