@@ -201,14 +201,17 @@ def serve(sock: socket.socket) -> None:
     while True:
         try:
             message, descriptors = protocol.receive(sock)
-        except protocol.ClosedError:
+        except (protocol.ClosedError, ConnectionError):  # reset: it died with a reply unread
             return
         try:
             reply = answer(message, descriptors)
         finally:
             for descriptor in descriptors:
                 os.close(descriptor)
-        protocol.send(sock, reply)
+        try:
+            protocol.send(sock, reply)
+        except ConnectionError:  # whoever asked has died
+            return
 
 
 def answer(message: dict[str, object], descriptors: list[int]) -> dict[str, object]:

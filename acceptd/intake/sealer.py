@@ -38,10 +38,12 @@ def handle(order: dict[str, Any]) -> dict[str, Any]:
 
 
 def _read(connection: socket.socket, orders: queue.SimpleQueue[bytes]) -> None:
-    with connection.makefile("rb") as stream:
-        for line in stream:
-            orders.put(line)
-    os._exit(0)
+    try:
+        with connection.makefile("rb") as stream:
+            for line in stream:
+                orders.put(line)
+    finally:  # not only an end of file: a daemon that died with a reply unread resets the connection (ECONNRESET)
+        os._exit(0)
 
 
 def main(argv: list[str]) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -141,6 +142,16 @@ def test_no_child_outlives_its_parent(drop: Path, tmp_path: Path) -> None:
     )
     assert done.returncode == 9
     assert int(done.stdout) > 0
+
+
+def test_no_child_outlives_a_parent_that_died_with_its_reply_unread() -> None:
+    """unix(7): closing with data unread is a reset for the other end, and no end of file."""
+    with SealerClient() as client:
+        child = client._idle[0]
+        child._socket.sendall(b'{"source": "/", "target": "/", "limits": {}, "temporary": "", "archive": "tar"}\n')
+        select.select([child._socket], [], [])
+        child._socket.close()
+        assert child._process.wait(60) == 0  # the bound only ends a failure
 
 
 def test_the_child_holds_no_descriptor_of_its_parent(drop: Path, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import tempfile
 from collections.abc import Iterator
@@ -134,6 +135,23 @@ def test_the_process_ends_with_its_socket() -> None:
     sock.close()
     assert process.wait() == 0
     one.close()
+
+
+def test_the_process_ends_in_order_when_its_daemon_died_with_a_reply_unread(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """unix(7): closing with data unread is a reset for the other end, and no end of file."""
+    one = Comparer()
+    assert one.healthy()
+    process, sock = one._process, one._socket
+    assert process is not None
+    assert sock is not None
+    protocol.send(sock, {"id": 1, "ping": True})
+    select.select([sock], [], [])
+    sock.close()
+    assert process.wait(60) == 0  # the bound only ends a failure
+    one.close()
+    assert capfd.readouterr().err == ""
 
 
 # -- pairing
