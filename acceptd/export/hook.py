@@ -1,9 +1,9 @@
 """A hook: one command of the operator that is told, on its standard input, of each release and revocation.
 
-It has no privileges of acceptd: under root it runs as another user, and else inside a bubblewrap where the state
-is read-only and its keys, held-out vectors and ledger are not there. No environment, no descriptors, no new
-privileges, a process group and a time limit. What it says is capped and logged as one line. That it fails undoes
-nothing.
+It has no privileges of acceptd: under root it runs as another user, and else inside a bubblewrap that shows of the
+state what loaders read, read-only: no key, no held-out vector, no sealed byte and no ledger. No environment, no
+descriptors, no new privileges, a process group and a time limit. What it says is capped and logged as one line.
+That it fails undoes nothing.
 """
 
 from __future__ import annotations
@@ -21,13 +21,17 @@ from typing import Any, Final
 
 from acceptd.errors import ConfigError
 from acceptd.export.settings import HookTable
-from acceptd.policy.trusted import check_file
+from acceptd.policy.trusted import check_program
 from acceptd.report.escape import line
 
 MOST_SAID: Final = 4096
 NOBODY: Final = "nobody"
-HIDDEN: Final = ("keys", "heldout", "sealed", "quarantine", "tmp", "inbox", "outputs", "backups")
-"""Directories of the state that a hook of the daemon's own user does not see."""
+SHOWN: Final = (
+    *("keyring.json", "revocations.json", "rotations.json"),
+    *("checkpoints", "outbox", "releases", "store"),
+)
+"""All that a hook of the daemon's own user sees of the state. A list of what it must not see would never be whole:
+a write-ahead log, a half-made key and a cache come into being after it was written."""
 _PATIENCE: Final = 30.0
 """Seconds beyond the hook's own for the process that ends it."""
 
@@ -54,9 +58,7 @@ class Hook:
         """Return the hook; raise ConfigError where a stranger could write its program, or its user is none."""
         where = f"hooks {table.name}: command"
         program = Path(table.command[0])
-        check_file(where, program)
-        if not os.access(program, os.X_OK):
-            raise ConfigError(f"{where}: {program} cannot be executed", remedy="name a program")
+        check_program(where, program)
         if os.geteuid() == 0:
             user = _user(table)
             return cls(table, tuple(table.command), user.pw_uid, user.pw_gid)
@@ -102,7 +104,7 @@ def _user(table: HookTable) -> pwd.struct_passwd:
 
 
 def _without_secrets(state: Path) -> list[str]:
-    """Return a bubblewrap that shows the host, the state read-only and without its secrets, and no process.
+    """Return a bubblewrap that shows the host, of the state what loaders read, and no process.
 
     The daemon's user owns the keys; another user cannot be taken on without root.
     """
@@ -110,10 +112,8 @@ def _without_secrets(state: Path) -> list[str]:
     if program is None:
         raise ConfigError("hooks: bubblewrap is not there", remedy="install it, or run the daemon as root")
     words = [program, "--dev-bind", "/", "/", "--proc", "/proc", "--unshare-pid", "--unshare-ipc"]
-    words += ["--die-with-parent", "--cap-drop", "ALL", "--ro-bind", str(state), str(state)]
-    for name in HIDDEN:
-        if (state / name).is_dir():
-            words += ["--tmpfs", str(state / name)]
-    for path in sorted(state.glob("ledger.sqlite3*")):
-        words += ["--ro-bind", "/dev/null", str(path)]
-    return [*words, "--"]
+    place = state.resolve()  # a mount on a link would leave open where the link leads
+    words += ["--die-with-parent", "--cap-drop", "ALL", "--tmpfs", str(place)]
+    for name in SHOWN:
+        words += ["--ro-bind-try", str(place / name), str(place / name)]
+    return [*words, "--remount-ro", str(place), "--"]

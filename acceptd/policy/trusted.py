@@ -66,6 +66,25 @@ def check_file(place: str, path: Path) -> None:
     check_owner(path.parent, _status(place, path.parent), place)
 
 
+def check_program(place: str, path: Path) -> None:
+    """Raise ConfigError unless ``path`` is a program that nobody but root and this process's user can exchange.
+
+    Looked at: every link on the way to it, the program, and every directory above each of them. In a directory
+    with the sticky bit, as ``/tmp`` is one, nobody exchanges what is another's (inode(7), rename(2)).
+    """
+    if not path.is_absolute():
+        message = f"{place}: {str(path)!r:.200} is no absolute path of a program"
+        raise ConfigError(message, remedy="name one in full")
+    for step in (*_steps(place, path), Path(os.path.realpath(path))):
+        check_owner(step, _status(place, step, follow=False), place)
+        for above in step.parents:
+            status = _status(place, above)
+            if status.st_uid not in {0, os.geteuid()} or not status.st_mode & stat.S_ISVTX:
+                check_owner(above, status, place)
+    if not stat.S_ISREG(_status(place, path).st_mode) or not os.access(path, os.X_OK):
+        raise ConfigError(f"{place}: {path}: cannot be executed", remedy="name a program")
+
+
 def check_interpreter(place: str, path: Path) -> None:
     """Raise ConfigError unless the interpreter is executable and nobody else can replace it.
 

@@ -12,7 +12,6 @@ import hashlib
 import json
 import os
 import re
-import shutil
 import socket
 import struct
 import subprocess
@@ -23,6 +22,7 @@ from typing import Final, Protocol
 
 from acceptd.errors import AnchorError, ConfigError
 from acceptd.intake.files import replace_file
+from acceptd.policy.trusted import check_program
 
 JOURNAL: Final = "journal"
 KEPT: Final = 64
@@ -90,11 +90,7 @@ def open_anchor(setting: str | Sequence[str], state: Path) -> Anchor | None:
 
 
 def _command(words: tuple[str, ...]) -> tuple[str, ...]:
-    found = shutil.which(words[0]) if os.path.isabs(words[0]) else None
-    if found is None:
-        raise ConfigError(
-            f"checkpoint.anchor: {words[0]!r:.200} is no absolute path of a program", remedy="name one in full"
-        )
+    check_program("checkpoint.anchor", Path(words[0]))
     return words
 
 

@@ -10,19 +10,19 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
-import stat
 import subprocess
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import BinaryIO, Final
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from acceptd.errors import ConfigError, SigningError
+from acceptd.errors import SigningError
+from acceptd.policy.trusted import check_program
 from acceptd.record.keys import PublicKey, Signer
 
 SECONDS: Final = 10.0
@@ -46,7 +46,7 @@ class KeyCommand:
     def of(cls, program: Sequence[str], seconds: float, key: PublicKey) -> KeyCommand:
         """Return the command for ``key``; raise ConfigError where a stranger could write it, or it is none."""
         words = tuple(program)
-        _refuse_strangers(words[0], f"keys.{key.role}.command")
+        check_program(f"keys.{key.role}.command", Path(words[0]))
         return cls(words, seconds, key)
 
     def signer(self) -> Signer:
@@ -112,16 +112,3 @@ def _last_line(said: BinaryIO) -> str:
     said.seek(0)
     lines = said.read(16 << 10).decode("utf-8", "replace").strip().splitlines()
     return lines[-1][:200] if lines else "no word why"
-
-
-def _refuse_strangers(program: str, where: str) -> None:
-    """Raise ConfigError unless ``program`` is an executable that root or we own and nobody else may write."""
-    if not os.path.isabs(program) or shutil.which(program) is None:
-        raise ConfigError(f"{where}: {program!r:.200} is no absolute path of a program", remedy="name one in full")
-    facts = os.stat(program)  # through links: what is run is what counts
-    if facts.st_uid not in {0, os.geteuid()}:
-        raise ConfigError(
-            f"{where}: {program} is owned by uid {facts.st_uid}, a stranger", remedy="chown it to root"
-        )
-    if facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise ConfigError(f"{where}: {program} is writable by group or others", remedy=f"chmod go-w {program}")

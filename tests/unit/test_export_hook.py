@@ -15,7 +15,7 @@ import structlog
 
 from acceptd.errors import ConfigError
 from acceptd.export import service, tally
-from acceptd.export.hook import Hook, Ran
+from acceptd.export.hook import SHOWN, Hook, Ran
 from acceptd.export.service import Following
 from acceptd.export.settings import ExportTable, HookTable
 from tests.release_world import MODEL, World
@@ -149,6 +149,51 @@ def test_without_root_it_runs_where_the_keys_are_not(world: World, monkeypatch: 
     assert "PRIVATE" not in ran.said
     assert "keyring.json" in ran.said
     assert not (world.state / "x").exists()
+
+
+def as_ordinary_user(
+    world: World, monkeypatch: pytest.MonkeyPatch, script: str, state: Path | None = None
+) -> Hook:
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() or 4711)
+    monkeypatch.setattr("acceptd.policy.trusted.check_owner", lambda *_words: None)
+    return Hook.of(table(script), state or world.state)
+
+
+def test_without_root_it_sees_no_log_no_half_made_key_and_no_cache_that_came_after_the_daemons_start(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = f"cd {world.state} && find . -type f | grep -v ^./store | grep -v ^./releases; cat ledger.sqlite3-wal"
+    hook = as_ordinary_user(world, monkeypatch, script)
+    release = world.released()
+    for late in (
+        "ledger.sqlite3-wal",
+        ".tmp-4711/ledger.pem",
+        "cache/bundle",
+        "follow/secret",
+        "a-place-of-tomorrow",
+    ):
+        path = world.state / late
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(b"PRIVATE")
+    ran = hook.run({})
+    assert "PRIVATE" not in ran.said
+    seen = {word for word in ran.said.split() if word.startswith("./")}
+    assert seen
+    assert {one.removeprefix("./").split("/")[0] for one in seen} <= set(SHOWN), ran.said
+    # What it is told of it finds: the release's own file.
+    path = world.release_file(release.number)
+    assert as_ordinary_user(world, monkeypatch, f"wc -c < {path}").run({}).said == str(path.stat().st_size)
+
+
+def test_without_root_a_state_that_is_named_by_a_link_shows_no_more(
+    world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "named").symlink_to(world.state)
+    script = f"cat {world.state}/keys/* {tmp_path}/named/keys/*; cat {tmp_path}/named/keyring.json; exit 7"
+    ran = as_ordinary_user(world, monkeypatch, script, tmp_path / "named").run({})
+    assert ran.problem == "it ended with 7", ran.said
+    assert "PRIVATE" not in ran.said
+    assert "key_id" in ran.said
 
 
 def following(world: World, *hooks: HookTable, exports: tuple[ExportTable, ...] = ()) -> Following:

@@ -125,16 +125,20 @@ def test_a_slow_command_is_killed_with_what_it_started(tmp_path: Path) -> None:
 def test_a_command_that_others_could_change_is_refused(tmp_path: Path) -> None:
     path, key = program(tmp_path / "sign", "pass"), Signer.of("release", Ed25519PrivateKey.generate()).public_key()
     path.chmod(0o775)
-    with pytest.raises(ConfigError, match="writable by group"):
+    with pytest.raises(ConfigError, match="can be written by its group"):
         KeyCommand.of([str(path)], 1.0, key)
     path.chmod(0o644)
-    for words in ([str(path)], ["sign"], [str(tmp_path / "missing")]):
-        with pytest.raises(ConfigError, match="no absolute path of a program"):
+    for words, said in (
+        ([str(path)], "cannot be executed"),
+        (["sign"], "no absolute path of a program"),
+        ([str(tmp_path / "missing")], "No such file"),
+    ):
+        with pytest.raises(ConfigError, match=said):
             KeyCommand.of(words, 1.0, key)
     if os.geteuid() == 0:
         path.chmod(0o755)
         os.chown(path, 12345, -1)
-        with pytest.raises(ConfigError, match="a stranger"):
+        with pytest.raises(ConfigError, match="is owned by uid 12345"):
             KeyCommand.of([str(path)], 1.0, key)
 
 
