@@ -12,6 +12,7 @@ from typing import Final
 
 from acceptd.errors import StateError
 from acceptd.intake import files
+from acceptd.intake.durable import synchronise
 from acceptd.intake.native import Native, Sniffer
 
 CHUNK: Final = 1 << 20
@@ -61,7 +62,7 @@ class _UnderWay:
 
 
 class Copier:
-    """Copies files and makes them durable in batches, which costs half of one fsync after each.
+    """Copies files and makes them durable in batches, side by side.
 
     ``durable`` off: nothing is written out while the kernel has memory for it, and may be lost when power is.
     """
@@ -157,8 +158,7 @@ class Copier:
         try:
             for fd in self._written:
                 files.start_writeback(fd)
-            for fd in self._written:
-                os.fsync(fd)
+            synchronise(self._written)
         except OSError as error:
             raise storage_error(error) from error
         finally:

@@ -9,17 +9,20 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, Self
+from typing import Final, Literal, Self
 
 import rfc8785
 
 from acceptd.errors import SealError, StateError
 from acceptd.intake import files
 from acceptd.intake.copying import Copier, storage_error
+from acceptd.intake.durable import synchronise
 from acceptd.intake.native import Native
 from acceptd.intake.paths import MARKER
 from acceptd.sealed_facts import BundleFile, Sealed
 
+_OPEN_DIRECTORIES: Final = 64
+"""So many directories are open at once to be synchronised together."""
 Origin = Literal["directory", "zip", "tar", "tar.gz"]
 
 
@@ -126,12 +129,13 @@ class SealTarget:
 
     def _synchronise(self) -> None:
         self.copier.flush()
-        for path in self._directories:
-            fd = files.open_directory(self.fd, path)
-            try:
-                os.fsync(fd)
-            finally:
-                os.close(fd)
+        for start in range(0, len(self._directories), _OPEN_DIRECTORIES):
+            with contextlib.ExitStack() as stack:
+                opened = []
+                for path in self._directories[start : start + _OPEN_DIRECTORIES]:
+                    opened.append(fd := files.open_directory(self.fd, path))
+                    stack.callback(os.close, fd)
+                synchronise(opened)
         os.fsync(self.fd)
 
     def _rename(self, top: str) -> None:

