@@ -32,6 +32,8 @@ from tests import steady
 ROOT = Path(__file__).resolve().parent.parent
 ARMING = "ACCEPTD_TEST_ARMING"
 """Names the file that a running command reads its failpoint from, once it gets SIGUSR2."""
+GATE = "ACCEPTD_TEST_GATE"
+"""Names the FIFO at which a command waits before it begins, until somebody opens its other end."""
 _MOST = 1 << 18
 """Bytes of one order: the words and the environment."""
 
@@ -193,6 +195,9 @@ def _become(order: dict[str, Any]) -> None:
         steady.signing_keys()
     if path := os.environ.pop(ARMING, ""):
         signal.signal(signal.SIGUSR2, lambda _number, _frame: _arm(Path(path)))
+    if path := os.environ.pop(GATE, ""):
+        with open(path, "rb"):
+            pass
 
 
 def _arm(order: Path) -> None:

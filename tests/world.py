@@ -61,12 +61,15 @@ class World:
         """Run one command on this state."""
         return commands.run(*words, "--state", str(self.state), **environment)
 
-    def start(self, *words: str, failpoint: str = "", ready: bool = True, cold: bool = False) -> Daemon:
+    def start(
+        self, *words: str, failpoint: str = "", ready: bool = True, cold: bool = False, **more: str
+    ) -> Daemon:
         """Start a daemon; wait for its word that it is ready unless it is expected to die first.
 
-        ``cold``: in an interpreter that loads everything itself, as production does it.
+        ``cold``: in an interpreter that loads everything itself, as production does it. ``more`` is put into
+        its environment.
         """
-        environment = dict(os.environ)
+        environment = dict(os.environ) | more
         environment.pop("ACCEPTD_FAILPOINT", None)
         if failpoint:
             environment["ACCEPTD_FAILPOINT"] = failpoint

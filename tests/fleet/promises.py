@@ -80,7 +80,9 @@ def _released_once(book: Book) -> list[str]:
     """No verdict was promoted twice, nothing was promoted without one, and no promotion stands half done."""
     accepted = {one.seq: one for one in book.verdicts if one.verdict == "accepted"}
     by_verdict = collections.Counter(
-        (row.model_id, row.channel, row.verdict_seq) for row in book.releases if row.state != "abandoned"
+        (row.model_id, row.channel, row.verdict_seq)
+        for row in book.releases
+        if row.state != "abandoned" and row.kind == "promote"
     )
     found = [f"{model} {channel}: {count} releases of verdict {seq}"
              for (model, channel, seq), count in by_verdict.items() if count != 1]  # fmt: skip

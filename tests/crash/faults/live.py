@@ -18,24 +18,28 @@ LEDGER = ("ledger.sqlite3", "ledger.sqlite3-wal")
 
 
 @contextlib.contextmanager
-def failing(pid: int, state: Path, call: str, error: str, *, names: tuple[str, ...] = LEDGER) -> Iterator[None]:
+def failing(
+    pid: int,
+    state: Path,
+    call: str,
+    error: str,
+    *,
+    names: tuple[str, ...] = LEDGER,
+    when: str = "",
+    follow: bool = True,
+    trace: str = "/dev/null",
+) -> Iterator[None]:
     """Let every ``call`` on these files of the state fail in all threads of ``pid``, until the end of the block.
 
+    ``call`` may be several, with commas; without ``names`` it is any file. ``when`` is strace's (``3``, ``3+``):
+    the passings of each thread. Unless ``follow`` no process that it starts meanwhile is touched, nor a thread.
     Raises PermissionError where nobody may join a process here.
     """
     assert STRACE is not None
     paths = [word for name in names for word in ("-P", str(state / name))]
-    options = [
-        "-f",
-        "-p",
-        str(pid),
-        "-o",
-        "/dev/null",
-        "-e",
-        f"trace={call}",
-        "-e",
-        f"inject={call}:error={error}",
-    ]
+    rule = f"inject={call}:error={error}" + (f":when={when}" if when else "")
+    joining = ["-f", "-p", str(pid)] if follow else [word for one in _threads(pid) for word in ("-p", one)]
+    options = [*joining, "-o", trace, "-e", f"trace={call}", "-e", rule]
     with subprocess.Popen([STRACE, *options, *paths], stderr=subprocess.PIPE) as joined:
         try:
             due = time.monotonic() + PATIENCE
@@ -50,6 +54,12 @@ def failing(pid: int, state: Path, call: str, error: str, *, names: tuple[str, .
         finally:
             joined.send_signal(signal.SIGINT)  # it leaves, and the daemon goes on
             joined.wait()
+
+
+def _threads(pid: int) -> list[str]:
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        return [path.name for path in Path(f"/proc/{pid}/task").iterdir()]
+    return [str(pid)]
 
 
 def _traced(pid: int) -> bool:
