@@ -195,8 +195,8 @@ def _become(order: dict[str, Any]) -> None:
         steady.signing_keys()
     if path := os.environ.pop(ARMING, ""):
         signal.signal(signal.SIGUSR2, lambda _number, _frame: _arm(Path(path)))
-    if path := os.environ.pop(GATE, ""):
-        with open(path, "rb"):
+    if gate := os.environ.pop(GATE, ""):
+        with open(gate, "rb"):
             pass
 
 

@@ -39,6 +39,9 @@ def at_failpoint(town: Town) -> str:
     town.drop_some()
     _commands(town)
     town.until(lambda: town.daemon_ended() or _done(town), "the failpoint, or the end of the work")
+    if town.daemon_ended():
+        assert town.daemon is not None
+        assert town.daemon.returncode == -9, f"{place}: it ended with {town.daemon.returncode}: {town.tail()}"
     word = "died there" if town.daemon_ended() else "was not passed: killed when all was done"
     town.kill_orders() if town.chance.random() < 0.5 else town.ended_orders()
     town.down()
