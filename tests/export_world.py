@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from acceptd.export.follow import Followed, Origin, Target, follow
+from acceptd.export.directory import Target
+from acceptd.export.follow import Followed, Origin, follow
 from acceptd.export.settings import Kind
 from acceptd.export.verify import Report, verify
 from acceptd.record.keys import Keyring

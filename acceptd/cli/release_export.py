@@ -59,7 +59,8 @@ def export(
 def _export(
     model: str, channel: str, to: str, endpoint: str, kind: Any, keep: int, state: Path | None, *, as_json: bool
 ) -> None:
-    from acceptd.export.follow import Origin, Target, follow, selecting
+    from acceptd.export.directory import Target
+    from acceptd.export.follow import Origin, follow, selecting
     from acceptd.record.log import Ledger
     from acceptd.release.book import read_book
     from acceptd.release.layout import keys_lock
@@ -73,10 +74,9 @@ def _export(
         origin = Origin(paths.state, ledger, ReleaseKeys.load(paths.state, ledger), time.time)
         selects = selecting([(model, channel)])
         if to.startswith(BUCKET):
-            from acceptd.export.bucket import BucketTarget, follow_bucket
+            from acceptd.export.bucket import BucketTarget
 
-            target = BucketTarget(_bucket(to, endpoint), kind, selects, keep)
-            done = follow_bucket(origin, target, whole=True)
+            done = follow(origin, BucketTarget(_bucket(to, endpoint), kind, selects, keep), whole=True)
         else:
             done = follow(origin, Target(Path(to).absolute(), kind, selects, keep), whole=True)
     if as_json:

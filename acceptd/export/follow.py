@@ -1,29 +1,35 @@
 """Brings one export in line with what is current, by the same steps after a promotion, a revocation or a crash.
 
 What is wanted follows from the ledger alone, so nothing has to be remembered. Order for one number: staged and
-durable → renamed into its home → the switch (the link ``current``, or ``config.pbtxt``) → older numbers taken
-away. A kill between any two leaves the number of before served, whole, or the new one; the next run goes on.
-Before the switch the ledger is looked at again under the lock that revocations take alone: what was revoked
-meanwhile is never served.
+durable → the ledger looked at again, under the lock that revocations take alone: what was revoked meanwhile is
+never served → put: consumers are led to it → older numbers taken away. A kill between any two leaves the number of
+before served, whole, or the new one; the next run goes on. How a place does each step is its own: a directory
+(:mod:`acceptd.export.directory`), a bucket (:mod:`acceptd.export.bucket`).
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
-from acceptd.errors import ExportError, LoaderError, ReleaseError, SigningError, StateError
-from acceptd.export import build, plan, verify
-from acceptd.export.document import CONFIG_FILE, CURRENT, REVOCATIONS_FILE, ROTATIONS_FILE, ExportDocument, Signed
-from acceptd.export.place import Place, opened
+from acceptd.errors import (
+    ExportError,
+    LoaderError,
+    ObjectStoreError,
+    ReleaseError,
+    SigningError,
+    StateError,
+)
+from acceptd.export import build, plan
+from acceptd.export.document import REVOCATIONS_FILE, ROTATIONS_FILE, ExportDocument, Signed
 from acceptd.export.settings import Kind
-from acceptd.intake.files import fsync_dir, temporary_name
 from acceptd.record.canonical import MAX_INT
-from acceptd.record.failpoint import failpoint
+from acceptd.record.keys import Keyring
 from acceptd.record.log import Ledger
 from acceptd.release import channel as channels
 from acceptd.release import objects, rotated, trust
@@ -33,16 +39,74 @@ from acceptd.release.signers import ReleaseKeys
 
 TRIES: Final = 3
 """Of one model in one run, where promotions come while it is copied."""
+_TROUBLES: Final = (ExportError, ReleaseError, SigningError, StateError, LoaderError, ObjectStoreError, OSError)
+_NOTES: Final = ((REVOCATIONS_FILE, trust.MAX_REVOCATIONS_BYTES), (ROTATIONS_FILE, rotated.MAX_BYTES))
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
-    """Where to export, in which form, and which models on which channels."""
+class Place(Protocol):
+    """Where an export goes, open for one run. Every method may raise one of the errors of its kind of place."""
 
-    directory: Path
-    kind: Kind
-    selects: Callable[[str, str], bool]
-    keep: int = 2
+    @property
+    def where(self) -> str:
+        """For people."""
+
+    def homes(self) -> list[str]:
+        """Return every home that bears a name of ours."""
+
+    def versions(self, home: str) -> list[str]:
+        """Return the numbers in a home, rising."""
+
+    def served(self, home: str) -> str:
+        """Return the number that consumers are led to, empty for none."""
+
+    def proofs_in(self, home: str) -> bool:
+        """Say whether a number in a home has a place for our proofs, whatever they say."""
+
+    def astray(self, begin: str) -> Path | None:
+        """Return a link on the way to homes that begin so: nothing is done where it leads."""
+
+    def signed(self, place: str, keyring: Keyring) -> Signed:
+        """Return what a number's proofs say; raise LoaderError where they do not hold by that keyring."""
+
+    def whole(self, found: Signed) -> None:
+        """Hash every file of a number; raise LoaderError where one is not what was exported."""
+
+    def stage(self, unit: plan.Unit, said: ExportDocument, source: build.Source) -> str:
+        """Write a number whole and durably, where nobody is led to it; return its name for :meth:`put`."""
+
+    def put(self, unit: plan.Unit, staged: str) -> None:
+        """Bring what was staged into its place, if anything (empty), and lead consumers to the number."""
+
+    def discard(self, staged: str) -> None:
+        """Give up what was staged: it is not current any more."""
+
+    def take_away(self, place: str) -> None:
+        """Remove one number that nobody is led to."""
+
+    def withdraw(self, home: str) -> None:
+        """Remove a whole home: at no moment is anybody led to a part of it."""
+
+    def note(self, name: str, data: bytes) -> None:
+        """Give a small file beside the homes this content, if it has another."""
+
+
+class Target(Protocol):
+    """Where to export, in which form, which models on which channels, and how many numbers stay."""
+
+    @property
+    def kind(self) -> Kind:
+        """The form."""
+
+    @property
+    def selects(self) -> Callable[[str, str], bool]:
+        """Say whether a model, on a channel, is exported."""
+
+    @property
+    def keep(self) -> int:
+        """Numbers of one home that stay."""
+
+    def opened(self, state: Path) -> AbstractContextManager[Place]:
+        """Open the place for one run; raise ExportError or ObjectStoreError where it cannot be used at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,30 +130,27 @@ class Followed:
 def follow(origin: Origin, target: Target, *, whole: bool = False) -> Followed:
     """Export what is current and is not there, withdraw what is revoked; with ``whole`` hash all that is there.
 
-    Raises ExportError where the directory cannot be used at all. One model's trouble is a line in ``problems``,
-    and does not keep the others.
+    Raises ExportError, of a bucket ObjectStoreError too, where the place cannot be used at all. One model's
+    trouble is a line in ``problems``, and does not keep the others.
     """
     result = Followed()
-    with opened(target.directory, target.kind, origin.state) as place:
+    with target.opened(origin.state) as place:
+        run = _Run(origin, target, place, whole, result)
         try:
-            _notes(origin, place)
-        except OSError as error:  # on a full disk what is revoked is withdrawn all the same
-            result.problems.append(
-                f"{target.directory}: {error.strerror}: its revocation list may be an older one"
-            )
+            run.notes()
+        except _TROUBLES as error:  # on a full disk what is revoked is withdrawn all the same
+            result.problems.append(f"{place.where}: its revocation list may be an older one: {_words(error)}")
         seen: set[str] = set()
         pairs = sorted(read_book(origin.ledger).channels)
         for model_id, channel in pairs:
             if target.selects(model_id, channel):
-                run = _Run(origin, target, place, whole, result)
                 seen |= run.bring(model_id, channel)
         begun = [plan.homes(target.kind, *pair) for pair in pairs]
         for home in place.homes():
             # Somebody's own models or files may have names as ours have: those are his.
             named = home in begun if target.kind == "plain" else home.startswith(tuple(begun))
-            ours = named or place.proofs_in(home)
-            if home not in seen and ours:
-                _Run(origin, target, place, whole, result).purge(home)
+            if home not in seen and (named or place.proofs_in(home)):
+                run.purge(home)
     return result
 
 
@@ -100,6 +161,17 @@ class _Run:
     place: Place
     whole: bool
     result: Followed
+
+    def notes(self) -> None:
+        """Put the revocation list and the rotations of keys beside the export, as they are now."""
+        for name, limit in _NOTES:
+            root = objects.open_root(self.origin.state)
+            try:
+                data = objects.read_if_there(root, name, limit)
+            finally:
+                os.close(root)
+            if data is not None:
+                self.place.note(name, data)
 
     def bring(self, model_id: str, channel: str, tries: int = TRIES) -> set[str]:
         """Bring the homes of one model on one channel in line; return them.
@@ -122,13 +194,13 @@ class _Run:
                 return self.bring(model_id, channel, tries - 1)
             if units is None:
                 raise ExportError(f"number {row.number} is not current any more", remedy="the next run follows")
-        except (ExportError, ReleaseError, SigningError, StateError, LoaderError, OSError) as error:
+            for home in sorted(mine - units):
+                self.withdraw(home, "the release has no such model any more")
+        except _TROUBLES as error:
             self.result.problems.append(f"{model_id} {channel}: {error}")
             for home in sorted(mine):
                 self.purge(home)
             return mine
-        for home in sorted(mine - units):
-            self.withdraw(home, "the release has no such model any more")
         return mine | units
 
     def publish(self, row: Row) -> set[str] | None:
@@ -145,64 +217,36 @@ class _Run:
             staged = ""
             if not right:
                 with store_lock(state, shared=True):  # what is copied is not removed meanwhile
-                    staged = build.build(self.place.staging, said, unit, source)
+                    staged = self.place.stage(unit, said, source)
             if not self.put(row, unit, staged):
                 return None
             self.purge(unit.home)
         return {unit.home for unit in units}
 
     def put(self, row: Row, unit: plan.Unit, staged: str) -> bool:
-        """Rename what was staged into its home and switch to it; False where the ledger has moved on meanwhile."""
+        """Lead consumers to a number; False where the ledger has moved on meanwhile."""
         with revocation_lock(self.origin.state, shared=True):
             now = read_book(self.origin.ledger).current(row.model_id, row.channel)
             if now is None or now.number != row.number or row.digest in self.revoked():
                 if staged:
-                    self.place.take_away(f".staging/{staged}")
+                    self.place.discard(staged)
                 return False
-            if staged and not (self.place.root / unit.home).exists():
-                self._whole_home(unit, staged)
-            else:
-                self._into(unit, staged)
+            self.place.put(unit, staged)
             if staged:
                 self.result.done.append(f"{unit.place}: exported")
             return True
 
-    def _whole_home(self, unit: plan.Unit, staged: str) -> None:
-        """Bring a first number into its place with its switch, by one rename: no consumer sees an empty home."""
-        staging, name = self.place.staging, temporary_name()
-        os.mkdir(staging / name, 0o755)
-        (staging / name).chmod(0o755)
-        os.rename(staging / staged, staging / name / unit.version)
-        self._switch(unit, staging / name)
-        parent, _, last = unit.home.rpartition("/")
-        folder = self.place.make(parent)
-        failpoint("export.put.home-built")
-        os.rename(staging / name, folder / last)
-        fsync_dir(folder)
-        failpoint("export.put.switched")
-
-    def _into(self, unit: plan.Unit, staged: str) -> None:
-        """Bring a further number into a home, and then switch to it."""
-        home = self.place.make(unit.home)
-        if staged:
-            self.place.take_away(unit.place)  # one that does not verify, if any
-            os.rename(self.place.staging / staged, home / unit.version)
-            fsync_dir(home)
-            failpoint("export.put.renamed")
-        self._switch(unit, home)
-        failpoint("export.put.switched")
-
-    def _switch(self, unit: plan.Unit, home: Path) -> None:
-        if unit.config is None:
-            if self.place.served(unit.home) != unit.version:
-                self.place.put_link(home / CURRENT, unit.version)
-        elif _content(home / CONFIG_FILE) != unit.config:
-            self.place.put_file(home / CONFIG_FILE, unit.config)
-
     def purge(self, home: str) -> None:
+        """Take away what must not stay in a home; what cannot go is a line in ``problems``, and keeps nothing."""
+        try:
+            self._purge(home)
+        except _TROUBLES as error:
+            self.result.problems.append(f"{home}: {error}")
+
+    def _purge(self, home: str) -> None:
         """Take away numbers that are revoked, damaged, no longer signed by a key that counts, or too many.
 
-        Where the number that is served is among them, the whole home goes, by one rename.
+        Where the number that is served is among them, the whole home goes.
         """
         served, revoked = self.place.served(home), self.revoked()
         kept = 1
@@ -222,9 +266,8 @@ class _Run:
                     kept += 1
 
     def withdraw(self, home: str, why: str) -> None:
-        """Take a whole home away, by one rename."""
-        self.place.take_away(home)
-        failpoint("export.withdrawn")
+        """Remove a whole home."""
+        self.place.withdraw(home)
         self.result.done.append(f"{home}: withdrawn: {why}")
 
     def revoked(self) -> set[str]:
@@ -234,18 +277,17 @@ class _Run:
 
     def signed(self, place: str) -> Signed | None:
         """Return what a number's proofs say, or None where they do not hold by the keys that count now."""
-        with _root(self.place.root) as fd, contextlib.suppress(LoaderError, OSError):
-            return verify.signed(fd, place, self.origin.keys.at(MAX_INT))
+        with contextlib.suppress(LoaderError, OSError):
+            return self.place.signed(place, self.origin.keys.at(MAX_INT))
         return None
 
     def intact(self, one: Signed) -> bool:
         """Say whether every file of a number is the one that was exported."""
-        with _root(self.place.root) as fd:
-            try:
-                verify.whole(fd, one)
-            except (LoaderError, OSError) as error:
-                self.result.done.append(f"{one.said.place}: was damaged: {error}")
-                return False
+        try:
+            self.place.whole(one)
+        except (LoaderError, OSError) as error:
+            self.result.done.append(f"{one.said.place}: was damaged: {error}")
+            return False
         return True
 
 
@@ -255,31 +297,10 @@ def same(there: Signed, said: ExportDocument) -> bool:
     return bool(there.said.model_copy(update=since) == said)
 
 
-@contextlib.contextmanager
-def _root(path: Path) -> Iterator[int]:
-    fd = objects.open_root(path)
-    try:
-        yield fd
-    finally:
-        os.close(fd)
-
-
-def _notes(origin: Origin, place: Place) -> None:
-    """Put the revocation list and the rotations of keys beside the export, as they are now."""
-    for name, limit in ((REVOCATIONS_FILE, trust.MAX_REVOCATIONS_BYTES), (ROTATIONS_FILE, rotated.MAX_BYTES)):
-        with _root(origin.state) as fd:
-            data = objects.read_if_there(fd, name, limit)
-        if data is not None and _content(place.root / name) != data:
-            place.put_file(place.root / name, data)
-
-
-def _content(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError:
-        return b""
-
-
 def selecting(pairs: Sequence[tuple[str, str]]) -> Callable[[str, str], bool]:
     """Return the choice of exactly these (model id, channel)."""
     return lambda model_id, channel: (model_id, channel) in pairs
+
+
+def _words(error: Exception) -> str:
+    return str(error.strerror) if isinstance(error, OSError) and error.strerror else str(error)

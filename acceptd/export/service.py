@@ -19,7 +19,8 @@ import structlog
 
 from acceptd.errors import AcceptdError, LoaderError
 from acceptd.export import events, tally
-from acceptd.export.follow import Followed, Origin, Target, follow
+from acceptd.export.directory import Target
+from acceptd.export.follow import Followed, Origin, follow
 from acceptd.export.hook import Hook
 from acceptd.export.settings import ExportTable, HookTable
 from acceptd.objectstore.objects import Objects
@@ -134,15 +135,13 @@ class Following:
     def _followed_by(self, table: ExportTable, *, whole: bool) -> Followed:
         if not table.url:
             return follow(self._origin, _target(table), whole=whole)
-        from acceptd.export.bucket import BucketTarget, follow_bucket
+        from acceptd.export.bucket import BucketTarget
         from acceptd.objectstore.objects import open_objects
 
         if table.name not in self._buckets:  # its client, and the proof that it keeps conditions, once
             self._buckets[table.name] = open_objects(table.objects(), self.state)
         remote = self._buckets[table.name].remote
-        return follow_bucket(
-            self._origin, BucketTarget(remote, table.kind, table.selects, table.keep), whole=whole
-        )
+        return follow(self._origin, BucketTarget(remote, table.kind, table.selects, table.keep), whole=whole)
 
     # -- hooks ----------------------------------------------------------------------------------------
 

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from acceptd.errors import ConfigError, ExportError, LoaderError
-from acceptd.export.bucket import BucketTarget, follow_bucket
-from acceptd.export.follow import Followed, Origin
+from acceptd.errors import ConfigError, ExportError, LoaderError, ObjectsUnreachableError
+from acceptd.export.bucket import BucketTarget
+from acceptd.export.follow import Followed, Origin, follow
 from acceptd.export.settings import Kind
 from acceptd.export.shelf import Shelf
 from acceptd.export.verify import Report, examine
@@ -40,7 +40,7 @@ class Bucketed:
     def follow(self, *, whole: bool = False) -> Followed:
         world = self.world
         origin = Origin(world.state, world.ledger, world.keys, lambda: world.now)
-        return follow_bucket(origin, self.target, whole=whole)
+        return follow(origin, self.target, whole=whole)
 
     def verify(self) -> Report:
         return examine(Shelf(self.remote), self.remote.where, Keyring.load(self.world.state / "keyring.json"))
@@ -236,13 +236,13 @@ def test_a_run_that_is_killed_leaves_the_number_of_before_or_the_new_one(
     exported.served()
     world.released("2")
     code = (
-        "import sys; from pathlib import Path; from acceptd.export.bucket import BucketTarget, follow_bucket;"
-        "from acceptd.export.follow import Origin; from acceptd.objectstore.local import Directory;"
+        "import sys; from pathlib import Path; from acceptd.export.bucket import BucketTarget;"
+        "from acceptd.export.follow import Origin, follow; from acceptd.objectstore.local import Directory;"
         "from acceptd.record.log import Ledger; from acceptd.release.signers import ReleaseKeys;"
         "state = Path(sys.argv[1]); ledger = Ledger.open(state, create=False);"
         "origin = Origin(state, ledger, ReleaseKeys.load(state, ledger), lambda: float(sys.argv[3]));"
         "target = BucketTarget(Directory(Path(sys.argv[2]), make=True), 'plain', lambda *_: True, 2);"
-        "print(follow_bucket(origin, target).problems)"
+        "print(follow(origin, target).problems)"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, world.state, place, str(world.now)],
@@ -281,3 +281,29 @@ def test_an_export_to_a_place_that_cannot_be_meant_is_refused(tmp_path: Path, te
         load_settings(tmp_path)
     (tmp_path / "acceptd.toml").write_text(f'{head}url = "s3://models/exports"\n')
     assert load_settings(tmp_path).exports[0].where == "s3://models/exports"
+
+
+def test_a_home_that_cannot_be_purged_keeps_no_other_from_being_withdrawn(
+    world: World, exported: Bucketed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a bucket as in a directory: one model's trouble is a line."""
+    first = world.released("1")
+    other = world.promote(world.accepted("2", model_id="mosaic/other"), model_id="mosaic/other")
+    exported.served()
+    world.revoke(first.bundle_digest)
+    world.revoke(other.bundle_digest)
+    kept = exported.remote.remove
+
+    def stuck(key: str) -> None:
+        if key.startswith(HOME):
+            raise ObjectsUnreachableError("the place does not answer")
+        kept(key)
+
+    monkeypatch.setattr(exported.remote, "remove", stuck)
+    done = exported.follow()
+    assert any("does not answer" in line for line in done.problems)
+    assert [line for line in done.done if "withdrawn" in line] == [
+        "mosaic/other/production: withdrawn: its release is revoked"
+    ]
+    monkeypatch.undo()
+    assert exported.follow().done == [f"{HOME}: withdrawn: its release is revoked"]

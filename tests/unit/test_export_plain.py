@@ -392,3 +392,28 @@ def test_a_home_with_our_proofs_that_the_ledger_does_not_know_goes(world: World,
     exported.follow()
     assert sorted(path.name for path in (exported.root / "mosaic" / "another").iterdir()) == []
     assert (exported.root / HOME / "current").is_symlink()
+
+
+def test_a_home_that_cannot_be_taken_away_keeps_no_other_revoked_one_served(
+    world: World, exported: Exported, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from acceptd.export.place import Place
+
+    first = world.released("1")
+    other = world.promote(world.accepted("2", model_id="mosaic/other"), model_id="mosaic/other")
+    exported.served()
+    world.revoke(first.bundle_digest)
+    world.revoke(other.bundle_digest)
+    take_away = Place.take_away
+
+    def stuck(place: Place, relative: str) -> None:
+        if relative.startswith(HOME):
+            raise OSError(5, "Input/output error")
+        take_away(place, relative)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Place, "take_away", stuck)
+        done = exported.follow()
+    assert any("Input/output error" in line for line in done.problems)
+    assert done.done == ["mosaic/other/production: withdrawn: its release is revoked"]
+    assert exported.follow().done == [f"{HOME}: withdrawn: its release is revoked"]
