@@ -116,9 +116,9 @@ class Embedded:
         self._rooms.lifecycle.claim(claim)
         self._progress.claimed(claim.id, claim.name)
         log.info("claimed", submission=claim.id, team=claim.team)
-        self._offer(claim.id, claim.team, "claimed", time.time())
+        self._offer(claim.id, claim.team, "claimed", time.time(), fresh=True)
 
-    def _offer(self, submission: str, team: str, state: str, claimed: float) -> None:
+    def _offer(self, submission: str, team: str, state: str, claimed: float, *, fresh: bool = False) -> None:
         """Queue a submission. One that finds no place stays in the durable queue until there is room."""
         rules = self._helm.rules()
         # Beyond the verdict nothing is examined any more: that needs a worker, and nothing of the machine.
@@ -134,7 +134,7 @@ class Embedded:
             expired=lambda: lifecycle.expire(submission),
             given_up=lambda reason: lifecycle.given_up(submission, reason),
         )
-        self._rooms.workers.offer(task)
+        self._rooms.workers.offer(task, fresh=fresh)
 
     def _failed(self, task: Task, error: BaseException) -> None:
         """Keep the submission where it stands: housekeeping offers it again.
@@ -166,8 +166,9 @@ class Embedded:
 
     def _offer_again(self) -> None:
         """Offer what failed before or did not fit into the queue."""
-        for submission, team, state, received_at in self._rooms.queue.unfinished():
-            self._offer(submission, team, state, moment_of(received_at))
+        with self._rooms.workers.refill():
+            for submission, team, state, received_at in self._rooms.queue.unfinished():
+                self._offer(submission, team, state, moment_of(received_at))
 
     def duties(self) -> None:
         """Look after space, withdrawn drops, the queue and the releases."""

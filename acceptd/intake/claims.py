@@ -10,6 +10,7 @@ import os
 import re
 import secrets
 import stat
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,11 @@ from acceptd.sealed_facts import SealFailure
 Kind = Literal["directory", "zip", "tar", "tar.gz", "other"]
 
 _PREFIX: Final = ".claimed-"
+_MILLISECOND: Final = 1_000_000
+_AHEAD: Final = 1_000
+"""Milliseconds that ids may run ahead of the clock: a flood may claim several drops in one."""
+_last: Final = [-_AHEAD]
+_lock: Final = threading.Lock()
 _SUFFIXES: Final[tuple[tuple[bytes, Kind], ...]] = ((b".tar.gz", "tar.gz"), (b".zip", "zip"), (b".tar", "tar"))
 _CLAIMED: Final = re.compile(rb"\.claimed-([0-9]{8}t[0-9]{9}-[0-9a-f]{8})(\.zip|\.tar|\.tar\.gz)?")
 
@@ -53,8 +59,13 @@ def submission_id(now_ns: int, randomness: str) -> str:
 
 
 def new_id() -> str:
-    """Return a fresh submission id."""
-    return submission_id(time.time_ns(), secrets.token_hex(4))
+    """Return a fresh submission id, which sorts after this process's one before unless the clock was set back."""
+    with _lock:
+        now = time.time_ns() // _MILLISECOND
+        if 0 <= _last[0] - now < _AHEAD:
+            now = _last[0] + 1
+        _last[0] = now
+    return submission_id(now * _MILLISECOND, secrets.token_hex(4))
 
 
 def suffix_of(name: bytes) -> bytes:

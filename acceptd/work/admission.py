@@ -9,6 +9,10 @@ and the deadline is behind them), a task with ``k`` of its own team before it wa
 
 where T is the number of teams that wait in its profile and P that of profiles that wait: independent of
 how many drops anybody floods the queue with (``docs/decisions`` has the argument, a test the simulation).
+
+A full queue turns tasks away, to wait outside. While some of a lane wait there, no fresh task of it is let in:
+where more comes than can be worked, the places that fall free would all go to what came last, and the oldest
+would wait until its deadline. They come back by a refill, the oldest first.
 """
 
 from __future__ import annotations
@@ -47,6 +51,10 @@ class Admission:
         self._short = False
         self.turned_away = False
         """Whether a task did not find a place since the last time that :meth:`room` said so."""
+        self._away: set[tuple[str, str]] = set()
+        """Lanes, as (profile, team), of which tasks were turned away since the last refill began."""
+        self._refilling: set[tuple[str, str]] | None = None
+        """Of those the ones that were turned away since the refill that is under way began."""
         self._overtakings = overtakings
         self._overtaken: dict[str, int] = {}
         self._reserved: list[Task] = []
@@ -61,11 +69,12 @@ class Admission:
 
     # -- the queue ------------------------------------------------------------------------------------
 
-    def offer(self, task: Task, *, again: bool = False) -> Offered:
+    def offer(self, task: Task, *, again: bool = False, fresh: bool = False) -> Offered:
         """Queue a task; ``again`` puts one that was started before in front of its team's, whatever the limit.
 
         ``full`` says that there is no place for it. A place may be made by sending the last of a longer lane
-        away: it stays in the durable queue, and is offered again when :meth:`room` comes.
+        away: it stays in the durable queue, and is offered again when :meth:`room` comes. ``fresh``: it was
+        never offered before, and lets those of its lane go first that were.
 
         Raises:
             ConfigError: it is larger than the machine, and would wait for ever.
@@ -73,15 +82,44 @@ class Admission:
         require_fit(f"submission {task.id} under profile {task.profile}", task.share, self.budget.capacity)
         if task.id in self.queue or any(lease.submission == task.id for lease in self.leases.values()):
             return "known"
-        if len(self.queue) >= self.limit and not again:
-            self.turned_away = True
-            out = self.queue.room_for(task)
-            if out is None:
+        if not again:
+            behind = self._away if fresh else self._refilling or ()
+            if (task.profile, task.team) in behind:
+                self._turn_away(task)
                 return "full"
-            self.queue.remove(out)
-            self._forget(out)
+            if len(self.queue) >= self.limit:
+                out = self.queue.room_for(task)
+                self._turn_away(out or task)
+                if out is None:
+                    return "full"
+                self.queue.remove(out)
+                self._forget(out)
         self.queue.add(task, first=again)
         return "queued"
+
+    def _turn_away(self, task: Task) -> None:
+        self.turned_away = True
+        self._away.add((task.profile, task.team))
+        if self._refilling is not None:
+            self._refilling.add((task.profile, task.team))
+
+    def begin_refill(self) -> None:
+        """From now on everything that waits outside is offered, the oldest first, until :meth:`end_refill`.
+
+        Of a lane that is full again nothing more is let in meanwhile, even where a place falls free.
+        """
+        self._refilling = set()
+
+    def end_refill(self, *, whole: bool = True) -> None:
+        """Let fresh tasks in again, but for lanes of which some were turned away since the refill began.
+
+        ``whole``: everything that waits outside was offered. Else those that were turned away before still are.
+        """
+        if whole:
+            self._away = self._refilling or set()
+        else:
+            self.turned_away = True
+        self._refilling = None
 
     def withdraw(self, task_id: str) -> bool:
         """Take a task that waits out of the queue; False where it does not wait here."""

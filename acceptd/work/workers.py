@@ -5,11 +5,13 @@ Locking: one lock guards queue, budget and leases; nothing that waits (a job, th
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from acceptd.errors import GivenUpError
@@ -27,6 +29,13 @@ T = TypeVar("T")
 def now() -> Moment:
     """Return this instant on both clocks."""
     return Moment(time.monotonic(), time.time())
+
+
+@dataclass(slots=True)
+class Refill:
+    """What was offered again; not ``whole`` where only the oldest of those that wait were."""
+
+    whole: bool = True
 
 
 class Workers:
@@ -80,17 +89,36 @@ class Workers:
             self._started = True
             self._assign()
 
-    def offer(self, task: Task) -> Offered:
-        """Queue a task. ConfigError where it is larger than the machine; ``full`` also once it stops."""
+    def offer(self, task: Task, *, fresh: bool = False) -> Offered:
+        """Queue a task. ConfigError where it is larger than the machine; ``full`` also once it stops.
+
+        ``fresh``: it was never offered before, and lets those of its team go first that were and found no place.
+        """
         with self._condition:
             if self._stopping:
                 return "full"
             if task.id in self._ending or any(given.id == task.id for given, _ in self._given.values()):
                 return "known"
-            offered = self._admission.offer(task)
+            offered = self._admission.offer(task, fresh=fresh)
             self._assign()
             self._on_change()
             return offered
+
+    @contextlib.contextmanager
+    def refill(self) -> Iterator[Refill]:
+        """Within it everything that waits outside is offered again, the oldest first."""
+        with self._condition:
+            self._admission.begin_refill()
+        done, whole = Refill(), False
+        try:
+            yield done
+            whole = done.whole
+        finally:
+            with self._condition:
+                self._admission.end_refill(whole=whole)
+                room = whole and not self._stopping and self._admission.room()
+        if room:  # a fresh one came meanwhile, and the end of what runs may not tell of it any more
+            self._on_room()
 
     @property
     def depth(self) -> int:

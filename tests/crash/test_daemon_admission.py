@@ -115,6 +115,7 @@ def test_a_flood_that_fills_the_queue_lets_another_teams_drop_through(tmp_path: 
         order = [entry["body"]["drop"] for entry in made.entries("verdict")]
         assert sorted(order) == sorted([*flood, single])
         assert order.index(single) <= len(order) - 4, order
+        assert [drop for drop in order if drop != single] == flood, "as they came, also those that found no place"
 
 
 def test_a_sealed_directory_made_anew_under_the_daemon_costs_nothing_but_new_parents(tmp_path: Path) -> None:

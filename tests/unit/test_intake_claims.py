@@ -32,6 +32,8 @@ def test_ids_sort_by_time_and_are_names() -> None:
     assert early < late
     assert valid_name(early) == early
     assert claims.new_id() != claims.new_id()
+    flood = [claims.new_id() for _ in range(500)]
+    assert flood == sorted(flood), "many in one millisecond keep their order"
 
 
 @pytest.mark.parametrize(

@@ -308,3 +308,63 @@ def test_a_budget_is_given_back_once_and_never_exceeded() -> None:
     with pytest.raises(InternalError):
         budget.take("c", Share(-1, 0))
     assert budget.held == NOTHING
+
+
+def test_under_a_flood_without_end_no_later_drop_of_a_team_passes_those_that_wait_outside() -> None:
+    admission = Admission(MACHINE, limit=4)
+    outside: list[str] = []
+    order: list[str] = []
+
+    def offer(name: str, *, fresh: bool) -> None:
+        if admission.offer(task(name, "loud"), fresh=fresh) == "full":
+            outside.append(name)
+
+    def work() -> None:
+        found = admission.admit(moment(0.0)) or pytest.fail("nothing waits")
+        order.append(found[0].id)
+        admission.release(found[1], moment(0.0))
+        if admission.room():
+            admission.begin_refill()
+            for name in [outside.pop(0) for _ in range(len(outside))]:
+                offer(name, fresh=False)
+            admission.end_refill()
+
+    for number in range(60):  # two come for each one that is worked: without end, the queue is never half empty
+        offer(f"{number:03}", fresh=True)
+        if number % 2:
+            work()
+    while outside or len(admission.queue):
+        work()
+    assert order == sorted(order)
+    assert len(order) == 60
+
+
+def test_a_place_that_falls_free_during_a_refill_goes_to_none_of_a_lane_that_was_full_in_it() -> None:
+    admission = Admission(MACHINE, limit=2)
+    for name in ("a", "b", "c"):
+        admission.offer(task(name), fresh=True)
+    admission.begin_refill()
+    assert admission.offer(task("c")) == "full"
+    assert admission.admit(moment(0.0))
+    assert admission.offer(task("d")) == "full", "c came before it"
+    assert admission.offer(task("other", "b"), fresh=True) == "queued", "another team's lane"
+    admission.end_refill()
+    assert admission.offer(task("e"), fresh=True) == "full", "c and d came before it"
+    assert admission.admit(moment(0.0))
+    admission.begin_refill()
+    assert admission.offer(task("c")) == "queued"
+    admission.end_refill(whole=False)
+    assert admission.offer(task("e"), fresh=True) == "full", "d was not offered again"
+    admission.begin_refill()
+    admission.end_refill()
+    assert admission.admit(moment(0.0))
+    assert admission.offer(task("e"), fresh=True) == "queued", "nothing waits outside any more"
+
+
+def test_what_a_shorter_lane_sent_away_comes_before_what_its_team_drops_later() -> None:
+    admission = Admission(MACHINE, limit=3)
+    for name in ("a", "b", "c"):
+        assert admission.offer(task(name, "loud"), fresh=True) == "queued"
+    assert admission.offer(task("quiet", "quiet"), fresh=True) == "queued"
+    assert admission.admit(moment(0.0))
+    assert admission.offer(task("d", "loud"), fresh=True) == "full", "c was sent away before it"

@@ -103,9 +103,9 @@ class IntakeWing:
         self._intake.claim(claim)
         self._progress.claimed(claim.id, claim.name)
         log.info("claimed", submission=claim.id, team=claim.team)
-        self._offer(claim.id, claim.team, time.time())
+        self._offer(claim.id, claim.team, time.time(), fresh=True)
 
-    def _offer(self, submission: str, team: str, claimed: float) -> None:
+    def _offer(self, submission: str, team: str, claimed: float, *, fresh: bool = False) -> None:
         helm, intake = self._node.helm, self._intake
         rules = helm.rules()
         task = Task(
@@ -118,7 +118,7 @@ class IntakeWing:
             expired=lambda: intake.expire(submission),
             given_up=lambda reason: intake.given_up(submission, reason),
         )
-        self._machine.workers.offer(task)
+        self._machine.workers.offer(task, fresh=fresh)
 
     def _failed(self, task: Task, error: BaseException) -> None:
         """Keep the drop where it stands: it is offered again. What is ours to mend is nobody's death."""
@@ -156,9 +156,11 @@ class IntakeWing:
 
     def offer_again(self) -> None:
         """Offer the claimed drops that wait for nobody, and sweep what was sealed and is handed over."""
-        claimed = self._own("claimed")
-        for row in claimed:
-            self._offer(row.id, row.team, moment_of(row.received_at))
+        with self._machine.workers.refill() as refill:
+            claimed = self._own("claimed")
+            refill.whole = len(claimed) < MOST
+            for row in claimed:
+                self._offer(row.id, row.team, moment_of(row.received_at))
 
     def finish_again(self) -> None:
         """Finish what the promoter is done with and nobody told us of."""
