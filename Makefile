@@ -15,7 +15,7 @@ IN_ORDER := --no-loadscope-reorder
 TESTS_FAST := tests/unit tests/property
 TESTS_REST := tests/crash tests/acceptance tests/cell tests/hostile
 
-.PHONY: setup demo test test-fast test-user soak-cell soak-ledger soak-release soak-readers chaos kill-proof strace-proof kill-exports bench-ledger backend-cell fuzz oms wheel sbom audit hostile-report test-wheel profiles profiles-test profiles-openvino console test-web fleet test-fleet soak-fleet chaos-fleet lint format bench bench-queue bench-objects bench-fleet bench-beside bench-heldout bench-large corpus adopt-corpus corpus-mutants backend-suite docs pictures docs-site test-docs docs-run clean help
+.PHONY: setup demo test test-fast test-user soak-cell soak-ledger soak-release soak-readers soak-load chaos kill-proof strace-proof kill-exports bench-ledger backend-cell fuzz oms wheel sbom audit hostile-report test-wheel profiles profiles-test profiles-openvino console test-web fleet test-fleet soak-fleet chaos-fleet lint format bench bench-queue bench-objects bench-fleet bench-beside bench-heldout bench-large corpus adopt-corpus corpus-mutants backend-suite docs pictures docs-site test-docs docs-run clean help
 
 help:  ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -e 's/:.*## /\t/' | expand -t 16
@@ -54,6 +54,10 @@ soak-release: setup  ## 500 kills of a daemon and commands at work, at random mo
 
 soak-readers: setup  ## 4 readers in a loop during 1,000 promotions and rollbacks: 0 missing, 0 mixed, 0 unverified
 	$(PY) -m tests.crash.readers_soak
+
+soak-load: setup  ## 10,000 drops of 20 teams, good, hostile, half copied, faster than one daemon judges them (hours; COUNT=n TEAMS=n SEED=n SECONDS=n)
+	$(PY) -m tests.load.soak --count $(or $(COUNT),10000) --teams $(or $(TEAMS),20) --seed $(or $(SEED),0) \
+	  $(if $(SECONDS),--seconds $(SECONDS)) --keep bench/results/load.json
 
 chaos: setup  ## a daemon at work is killed 1,000 times and meets 200 faults (hours; KILLS=n FAULTS=n SEED=n ONLY='words'): every promise each time
 	nice $(PY) -m tests.crash.chaos --kills $(or $(KILLS),1000) --faults $(or $(FAULTS),200) --seed $(or $(SEED),1) $(if $(ONLY),--only $(ONLY))

@@ -11,7 +11,7 @@ import random
 import shutil
 import tarfile
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -25,7 +25,7 @@ from examples.bundle_text import lock, toml_text, write_set
 from examples.evidence_classifier import DRIFTS, Variant
 
 TEAMS: Final = ("mosaic", "atlas", "harbor")
-"""Whose inboxes the drops go into; the catalogue of hostile bundles is mosaic's."""
+"""Whose inboxes the drops go into, unless others are named; the catalogue of hostile bundles is mosaic's."""
 ACCEPTED: Final = frozenset({"accepted"})
 HELD: Final = frozenset({"held"})
 REJECTED: Final = frozenset({"rejected"})
@@ -48,7 +48,7 @@ SHARES: Final[dict[str, int]] = {
 }
 """Parts of each family in the whole."""
 HEAVY: Final = frozenset({"wire-flood", "zip-bomb", "allocates-in-loop", "allocates-at-load", "loops"})
-"""Of the catalogue: seconds of a core or hundreds of MiB each. One in fifty drops at most."""
+"""Of the catalogue: seconds of a core or hundreds of MiB each. One in fifty drops at most, unless told."""
 UNFIT: Final = frozenset({"other-team"})
 """Of the catalogue: there is a family of its own for it."""
 
@@ -68,13 +68,18 @@ class Piece:
     """The model that it would be a release of, where its verdict lets it."""
 
 
-def mixed(count: int, seed: int = 1, heavy: bool = True) -> list[Piece]:
-    """Return ``count`` pieces, in the order in which they are dropped; ``heavy`` ones too where wanted."""
+def mixed(
+    count: int, seed: int = 1, heavy: bool = True, *, teams: Sequence[str] = TEAMS, one_heavy_in: int = 50
+) -> list[Piece]:
+    """Return ``count`` pieces, in the order in which they are dropped; ``heavy`` ones too where wanted.
+
+    A team that stands several times in ``teams`` drops as many times as much.
+    """
     chance = random.Random(seed)
     first = _published()
     rest = [_MAKERS[family] for family in _families(count - 1)]
     chance.shuffle(rest)
-    desk = _Desk(chance, count, heavy)
+    desk = _Desk(chance, count // one_heavy_in if heavy else -1, teams)
     made = [first, *(make(desk, number) for number, make in enumerate(rest, 1))]
     return sorted(made, key=lambda piece: (piece.wave, piece.name))
 
@@ -108,11 +113,11 @@ def _published() -> Piece:
 class _Desk:
     """What the makers share: chance, and what there is already."""
 
-    def __init__(self, chance: random.Random, count: int, heavy: bool) -> None:
-        self.chance = chance
+    def __init__(self, chance: random.Random, heavy: int, teams: Sequence[str]) -> None:
+        self.chance, self.teams = chance, tuple(teams)
         self.released: dict[str, list[tuple[int, Variant]]] = {}
         self.plain: list[Piece] = []
-        self._heavy = max(1, count // 50) if heavy else 0
+        self._heavy = max(1, heavy) if heavy >= 0 else 0
         catalogue = [one for one in hostile_bundles.CATALOGUE if one.name not in UNFIT]
         chance.shuffle(catalogue)
         self._catalogue = catalogue
@@ -143,7 +148,7 @@ def _bundle(path: Path, model: str, version: str, variant: Variant) -> Path:
 
 
 def _valid(desk: _Desk, number: int) -> Piece:
-    team = desk.chance.choice(TEAMS)
+    team = desk.chance.choice(desk.teams)
     model, wave, variant = f"{team}/model-{number:04d}", desk.wave(), desk.variant()
     desk.released[model] = [(wave, variant)]
     piece = Piece(
@@ -171,7 +176,7 @@ def _version(desk: _Desk, number: int) -> Piece:
 
 def _models(desk: _Desk, number: int) -> Piece:
     """Return a bundle of two models that are released together."""
-    team = desk.chance.choice(TEAMS)
+    team = desk.chance.choice(desk.teams)
     model, one, other = f"{team}/pair-{number:04d}", desk.variant(), desk.variant()
 
     def write(path: Path) -> Path:
@@ -234,7 +239,7 @@ def write_chain(path: Path, model: str, width: int, layers: int, seed: int) -> P
 
 def _external(desk: _Desk, number: int) -> Piece:
     """Return a bundle with some MiB of weights in a file beside the model."""
-    team = desk.chance.choice(TEAMS)
+    team = desk.chance.choice(desk.teams)
     model, layers, seed = f"{team}/chain-{number:04d}", desk.chance.randrange(1, 9), desk.chance.randrange(1 << 30)
     return Piece(
         f"{number:04d}-external", team, desk.wave(), "external",
@@ -264,7 +269,7 @@ def _bare(member: tarfile.TarInfo) -> tarfile.TarInfo:
 
 
 def _archive(desk: _Desk, number: int) -> Piece:
-    team, suffix = desk.chance.choice(TEAMS), desk.chance.choice((".zip", ".tar", ".tar.gz"))
+    team, suffix = desk.chance.choice(desk.teams), desk.chance.choice((".zip", ".tar", ".tar.gz"))
     model, variant = f"{team}/packed-{number:04d}", desk.variant()
     return Piece(
         f"{number:04d}-archive", team, desk.wave(), "archive",
@@ -274,7 +279,7 @@ def _archive(desk: _Desk, number: int) -> Piece:
 
 def _goldens(desk: _Desk, number: int) -> Piece:
     """Return a good model with the expected values of another bias."""
-    team = desk.chance.choice(TEAMS)
+    team = desk.chance.choice(desk.teams)
     model, variant = f"{team}/wrong-{number:04d}", desk.variant()
 
     def write(path: Path) -> Path:
@@ -291,7 +296,7 @@ def _drift(desk: _Desk, number: int) -> Piece:
     with."""
     name = desk.chance.choice(("renamed-input", "float64", "float16", "width-4", "extra-input", "renamed-output"))
     contract = desk.chance.random() < 0.5
-    team = "mosaic" if contract else desk.chance.choice(TEAMS)
+    team = "mosaic" if contract else desk.chance.choice(desk.teams)
     model = classifier.MODEL_ID if contract else f"{team}/drift-{number:04d}"
     return Piece(
         f"{number:04d}-drift-{name}", team, desk.wave(), "drift",
@@ -308,7 +313,7 @@ def _hostile(desk: _Desk, number: int) -> Piece:
 
 
 def _no_manifest(desk: _Desk, number: int) -> Piece:
-    team, variant = desk.chance.choice(TEAMS), desk.variant()
+    team, variant = desk.chance.choice(desk.teams), desk.variant()
 
     def write(path: Path) -> Path:
         _bundle(path, f"{team}/bare-{number:04d}", "1.0.0", variant)
@@ -319,7 +324,8 @@ def _no_manifest(desk: _Desk, number: int) -> Piece:
 
 
 def _wrong_team(desk: _Desk, number: int) -> Piece:
-    team, other = desk.chance.sample(TEAMS, 2)
+    team = desk.chance.choice(desk.teams)
+    other = desk.chance.choice(sorted({*desk.teams} - {team}))
     variant = desk.variant()
     return Piece(
         f"{number:04d}-wrong-team", team, desk.wave(), "wrong-team",

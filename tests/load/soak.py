@@ -1,0 +1,422 @@
+"""Many drops of many teams, faster than one daemon can judge them, and what holds when all is judged.
+
+``python -m tests.load.soak`` (make soak-load). One embedded daemon under the walls of this host; as root in mount
+and IPC namespaces of its own, so that every mount and every name in shared memory there is its doing, and each
+team drops as a user of its own. Drops come as fast as they can be written, until ``backlog`` of them wait; only
+``queue`` of those fit into the daemon's memory. Ends with 1, and a line for each, where a promise does not hold:
+
+- one verdict of each drop, the one that it deserves, told to its team; nothing hostile accepted, nothing accepted
+  with other bytes than were meant; the user of each drop on record; the ledger verifies;
+- memory of the daemon and of each process that lasts is bounded, and so are its queue and the write-ahead log;
+- teams are served in turns, told from the order of events (:mod:`tests.load.order`);
+- at rest there are no more descriptors, threads, processes, mounts and names in shared memory than before, and
+  nothing lies in inboxes, among sealed copies, temporary files or in quarantine that does not belong there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import ctypes
+import json
+import os
+import platform
+import random
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from acceptd.work.admission import OVERTAKINGS
+from tests.fleet import embedded
+from tests.fleet.mixed import Piece
+from tests.fleet.processes import Bell, Running
+from tests.fleet.promises import verified
+from tests.load import promises, samples
+from tests.load.drops import FLOOD, LONE, ONE_PART_IN, Boxes, drops, teams
+from tests.load.order import Event, Order, order
+
+FIRST_UID: Final = 60_000
+PATIENCE: Final = 900.0
+"""Seconds without any verdict until it is given up. Nothing passes by waiting."""
+SETTLE: Final = 0.5
+"""Seconds: some that are half copied are taken for whole, as happens where a team copies slowly."""
+WARM: Final = 12
+"""Drops before the first look at what is there at rest: every lane has judged some of each kind by then."""
+SAMPLES: Final = 200
+MOST_STEP: Final = 5
+"""Verdicts from one sample to the next at most; of more than SAMPLES every so-manieth is kept."""
+
+
+@dataclass
+class Soaked:
+    """What came of it."""
+
+    seed: int
+    drops: int = 0
+    wanted: int = 0
+    teams: int = 0
+    users: int = 0
+    parts: int = 0
+    families: dict[str, int] = field(default_factory=dict)
+    verdicts: dict[str, int] = field(default_factory=dict)
+    unwhole: dict[str, int] = field(default_factory=dict)
+    """Verdicts of what was half copied or changed."""
+    backlog: int = 0
+    queue_limit: int = 0
+    lanes: int = 0
+    most_waiting: int = 0
+    most_queue: int = 0
+    processor_s: float = 0.0
+    per_processor_s: float = 0.0
+    elapsed_s: float = 0.0
+    growth: list[samples.Growth] = field(default_factory=list)
+    together_most: int = 0
+    descriptors_most: int = 0
+    threads_most: int = 0
+    processes_most: dict[str, int] = field(default_factory=dict)
+    sealed_most: int = 0
+    log_most: int = 0
+    index: float = 0.0
+    claimed_after_most: int = 0
+    """Verdicts between a whole drop's appearance and its claim: one thread claims for all teams."""
+    flood: dict[str, float] = field(default_factory=dict)
+    """What drops of the team that floods waited for, in verdicts."""
+    others: dict[str, float] = field(default_factory=dict)
+    lone: dict[str, float] = field(default_factory=dict)
+    state_bytes: dict[str, int] = field(default_factory=dict)
+    ledger_bytes_each: int = 0
+    host: dict[str, str] = field(default_factory=dict)
+    series: list[dict[str, Any]] = field(default_factory=list)
+    broken: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How much, and for how long."""
+
+    count: int = 10_000
+    teams: int = 20
+    seed: int = 1
+    backlog: int = 400
+    queue: int = 100
+    seconds: float = float("inf")
+    """After so many no more is dropped; what waits is judged."""
+    sure: bool = True
+    progress: bool = False
+
+
+class Soak:
+    """One daemon, and whoever drops."""
+
+    def __init__(self, home: Path, plan: Plan) -> None:
+        self.plan = plan
+        names = teams(plan.teams)
+        self.pieces = drops(plan.count, plan.seed, names)
+        self.found = Soaked(plan.seed, wanted=plan.count, teams=plan.teams, backlog=plan.backlog)
+        self.dropped: list[Piece] = []
+        self._series: list[samples.Sample] = []
+        self._events: list[Event] = []
+        self._read = 0
+        self._judged = 0
+        self._said = -1
+        self._appeared: dict[str, int] = {}
+        self._lost: list[str] = []
+        state = embedded.initialise(home / "state", *names)
+        policies = embedded.rules(home / "policies")
+        embedded.configure(state, policies, f"queue_limit = {plan.queue}")
+        settings = state / "acceptd.toml"
+        settings.write_text(settings.read_text().replace("settle_seconds = 0.0", f"settle_seconds = {SETTLE}"))
+        uids = {name: FIRST_UID + number for number, name in enumerate(names)} if os.geteuid() == 0 else {}
+        for name, uid in uids.items():
+            os.chown(state / "inbox" / name, uid, uid)
+        self.state, self.boxes = state, Boxes(state, home / "stage", uids)
+        self.boxes.stage.mkdir()
+        self._bell, self._began = Bell(), time.monotonic()
+        self.daemon = Running(["daemon", "--state", str(state)], home / "daemon.log", self._bell, inside=_apart())
+
+    def run(self) -> Soaked:
+        """Drop everything, wait for every verdict, stop, and look at what is left."""
+        try:
+            self.daemon.ready()
+            before = self._warmed()
+            spent = samples.spent(self.daemon.pid)
+            judged, began = self._judged, time.monotonic()
+            self._feed()
+            self.boxes.settle()
+            self._wait(lambda: self._unfinished() == 0, "every drop judged")
+            self.found.elapsed_s = round(time.monotonic() - began, 1)
+            self.found.processor_s = round(samples.spent(self.daemon.pid) - spent, 1)
+            self.found.per_processor_s = round((self._judged - judged) / max(self.found.processor_s, 0.01), 2)
+            after = self._at_rest()
+            self.found.broken += samples.more(before, after)
+            self.daemon.stop()
+            self.found.broken += _orphans()
+        finally:
+            self.daemon.kill()
+            self.boxes.close()
+        self._look()
+        return self.found
+
+    # -- dropping ---------------------------------------------------------------------------------------
+
+    def _warmed(self) -> samples.Rest:
+        """Judge the first few, and return what is there at rest."""
+        for piece in self.pieces[:WARM]:
+            self._drop(piece)
+        self.boxes.settle()
+        self._wait(lambda: self._unfinished() == 0, "the first ones judged")
+        return self._at_rest()
+
+    def _at_rest(self) -> samples.Rest:
+        shared = Path(f"/proc/{self.daemon.pid}/root/dev/shm")
+        return samples.rest(self.daemon.pid, lambda: self._unfinished() == 0, shared)
+
+    def _feed(self) -> None:
+        chance = random.Random(self.plan.seed)
+        for number, piece in enumerate(self.pieces[WARM:], WARM):
+            if time.monotonic() - self._began > self.plan.seconds:
+                self._tell(f"no time left: {len(self.dropped)} of {self.plan.count} were dropped")
+                return
+            self._wait(lambda: len(self.dropped) - self._judged < self.plan.backlog, "a place in the backlog")
+            self._drop(piece)
+            if number % ONE_PART_IN == ONE_PART_IN // 2:
+                self.boxes.leave_part(number, chance.choice(self.pieces).team)
+
+    def _drop(self, piece: Piece) -> None:
+        if piece.family != "copied":
+            self._appeared[piece.name] = self._judged
+        self.boxes.drop(piece)
+        self.dropped.append(piece)
+        self._take()
+
+    def _wait(self, holds: Any, what: str) -> None:
+        """Wait until ``holds``, taking samples; it is given up where no verdict comes for long."""
+        while not self._took(holds):
+            judged = self._judged
+            self._bell.until(
+                lambda judged=judged: self._took(holds) or self._judged != judged or self.daemon.ended(),  # type: ignore[misc]
+                lambda: f"{what}: {self._judged} of {len(self.dropped)} judged; {self.daemon.tail()}",
+                PATIENCE,
+            )
+            assert not self.daemon.ended(), f"the daemon ended by itself: {self.daemon.tail()}"
+
+    def _took(self, holds: Any) -> bool:
+        self._take()
+        return bool(holds())
+
+    def _take(self) -> None:
+        """Read what the daemon logged since, and look at it after each so many verdicts."""
+        events = self.daemon.events
+        while self._read < len(events):
+            event = events[self._read]
+            events[self._read] = {}  # ten thousand drops log much
+            self._read += 1
+            if event.get("event") in ("claimed", "judged"):
+                self._events.append((event["event"], event["submission"], event["team"]))
+                self._judged += event["event"] == "judged"
+            elif event.get("level") in ("error", "critical") or event.get("raw"):
+                self._lost.append(json.dumps(event)[:400])
+        step = max(1, min(MOST_STEP, self.plan.count // SAMPLES))
+        if self._judged // step != self._said:
+            self._said = self._judged // step
+            self._series.append(samples.take(self.daemon.pid, self.state, self._judged, len(self.dropped)))
+            if self._said % 20 == 0:
+                self._tell(f"{self._judged} of {len(self.dropped)} dropped are judged")
+
+    def _unfinished(self) -> int:
+        """Return how many drops have no end yet: not claimed, or not done."""
+        with sqlite3.connect(f"file:{self.state}/ledger.sqlite3?mode=ro", uri=True) as database:
+            done = "select count(*) from submissions where state in ('done', 'quarantined')"
+            found = len(self.dropped) - int(database.execute(done).fetchone()[0])
+        database.close()
+        return found
+
+    def _tell(self, text: str) -> None:
+        if self.plan.progress:
+            seconds = time.monotonic() - self._began
+            print(f"{seconds:.0f} s: {text}", file=sys.stderr, flush=True)
+
+    # -- what came of it --------------------------------------------------------------------------------
+
+    def _look(self) -> None:
+        found, state = self.found, self.state
+        found.drops, found.parts = len(self.dropped), len(self.boxes.parts)
+        found.users = len(set(self.boxes.uids.values())) or 1
+        found.families = dict(collections.Counter(piece.family for piece in self.dropped))
+        book, _ = promises.read(state)
+        found.verdicts = dict(collections.Counter(one.verdict for one in book.verdicts))
+        unwhole = [f"{one.drop[5:]} {one.verdict}" for one in book.verdicts if one.drop in self.boxes.whole]
+        found.unwhole = dict(sorted(collections.Counter(unwhole).items()))
+        found.broken += promises.broken(state, self.dropped, sure=self.plan.sure)
+        found.broken += promises.other_bytes(state, self.boxes.whole)
+        found.broken += promises.strangers(state, self.dropped, self.boxes.uids)
+        found.broken += promises.left(state, self.boxes.parts)
+        found.broken += verified(state)
+        found.broken += [f"logged: {line}" for line in self._lost[:20]]
+        self._bounds()
+        self._turns(order(self._events))
+        self._claims({one.submission: one.drop for one in book.verdicts})
+        self._bytes()
+        found.host = {
+            "cores": str(os.cpu_count()), "kernel": platform.release(), "python": platform.python_version(),
+            "load": " ".join(f"{one:.1f}" for one in os.getloadavg()),
+            "date": time.strftime("%Y-%m-%d", time.gmtime()),
+        }  # fmt: skip
+        found.series = [asdict(one) for one in self._series[:: 1 + len(self._series) // SAMPLES]]
+
+    def _bounds(self) -> None:
+        found, series = self.found, self._series
+        found.lanes = os.cpu_count() or 1
+        found.queue_limit = self.plan.queue
+        found.most_queue = max(one.queue for one in series)
+        found.together_most = max(one.together for one in series)
+        found.descriptors_most = max(one.descriptors for one in series)
+        found.threads_most = max(one.threads for one in series)
+        found.sealed_most = max(one.sealed for one in series)
+        found.log_most = max(one.log_bytes for one in series)
+        for one in series:
+            for role, number in one.processes.items():
+                found.processes_most[role] = max(found.processes_most.get(role, 0), number)
+        if found.most_queue > self.plan.queue + found.lanes:
+            found.broken.append(f"{found.most_queue} waited in memory, and {self.plan.queue} may")
+        if found.sealed_most > 2 * found.lanes + 1:
+            found.broken.append(f"{found.sealed_most} sealed copies at once, for {found.lanes} lanes")
+        if found.log_most > promises.MOST_LOG:
+            found.broken.append(f"the database's write-ahead log came to {found.log_most} bytes")
+        for role in samples.LASTING:
+            went = samples.growth(series, role)
+            if went is not None:
+                found.growth.append(went)
+                if went.too_much:
+                    found.broken.append(f"memory of the {role}: {went.first} bytes, later {went.last}")
+
+    def _turns(self, told: Order) -> None:
+        found, lanes = self.found, self.found.lanes
+        found.index, found.most_waiting = round(told.index, 4), told.most_waiting
+        groups = {FLOOD: found.flood, LONE: found.lone}
+        for name, those in _grouped(told, groups).items():
+            groups.get(name, found.others).update(
+                {
+                    "drops": len(those),
+                    "passed_most": max(one.passed for one in those),
+                    "passed_mean": round(sum(one.passed for one in those) / len(those), 1),
+                    "waiting_mean": round(sum(one.waiting for one in those) / len(those), 1),
+                }
+            )
+        found.broken += [
+            f"{one.submission} of {one.team}: {one.passed} verdicts of others came before its own, and "
+            f"{one.before} of its own team waited before it"
+            for one in told.late(self.plan.teams, OVERTAKINGS, lanes)
+        ]
+        found.broken += [
+            f"{one.submission} of {one.team}: {one.own} of its own team were judged before it, and "
+            f"{one.before} had come before it"
+            for one in told.overtaken(lanes)
+        ]
+
+    def _claims(self, names: dict[str, str]) -> None:
+        """Note how many verdicts came between a drop's appearance and its claim, at most."""
+        judged = 0
+        for what, submission, _ in self._events:
+            judged += what == "judged"
+            appeared = self._appeared.get(promises.bare(names.get(submission, "")), judged)
+            if what == "claimed":
+                self.found.claimed_after_most = max(self.found.claimed_after_most, judged - appeared)
+
+    def _bytes(self) -> None:
+        for name in ("ledger.sqlite3", "store", "releases", "outbox", "quarantine", "inbox", "sealed", "tmp"):
+            self.found.state_bytes[name] = _below(self.state / name)
+        self.found.ledger_bytes_each = self.found.state_bytes["ledger.sqlite3"] // max(1, self.found.drops)
+
+
+def _grouped(told: Order, apart: Any) -> dict[str, list[Any]]:
+    found = collections.defaultdict(list)
+    for one in told.waited:
+        found[one.team if one.team in apart else ""].append(one)
+    return dict(found)
+
+
+def _below(place: Path) -> int:
+    if place.is_file():
+        return place.stat().st_size
+    return sum(file.lstat().st_size for file in place.rglob("*") if file.is_file() and not file.is_symlink())
+
+
+def _apart() -> Sequence[str]:
+    """Return what gives the daemon mounts and shared memory of its own, where this may be done."""
+    if os.geteuid() != 0:
+        return ()
+    words = ["unshare", "--mount", "--ipc", "sh", "-c", 'mount -t tmpfs tmpfs /dev/shm && exec "$@"', "sh"]
+    tried = subprocess.run([*words, "true"], capture_output=True, check=False)
+    return words if tried.returncode == 0 else ()
+
+
+def _adopt_orphans() -> None:
+    """Let whoever loses its parent below us become our child: what a daemon left running is found so."""
+    ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
+
+
+def _orphans() -> list[str]:
+    """Return a line for each process that lives on without the daemon."""
+    own = samples.below(os.getpid(), samples.table())
+    return [f"process {one.pid} ({one.role}) lives on" for one in own if one.pid != os.getpid() and one.resident]
+
+
+def soak(home: Path, plan: Plan) -> Soaked:
+    """Do all of it below ``home``."""
+    _adopt_orphans()
+    return Soak(home, plan).run()
+
+
+def _keep(place: Path, found: dict[str, Any]) -> None:
+    """Write the figures to a file, unless it has those of more drops."""
+    kept = json.loads(place.read_text())["drops"] if place.is_file() else 0
+    if found["drops"] < kept:
+        print(f"{place} keeps the figures of {kept} drops", file=sys.stderr)
+        return
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
+
+
+def main() -> int:
+    """Soak, print the figures, keep them where wanted; 1 where a promise does not hold."""
+    usual, parser = Plan(), argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--count", type=int, default=usual.count)
+    parser.add_argument("--teams", type=int, default=usual.teams)
+    parser.add_argument("--seed", type=int, default=0, help="0: a new one, which is printed")
+    parser.add_argument("--backlog", type=int, default=usual.backlog, help="drops that wait at most")
+    parser.add_argument("--queue", type=int, default=usual.queue, help="of those in the daemon's memory")
+    parser.add_argument("--seconds", type=float, default=usual.seconds, help="drop no more after so many")
+    parser.add_argument("--directory", type=Path, help="make the state here")
+    parser.add_argument("--keep", type=Path, help="write the figures here, unless it has more drops")
+    chosen = parser.parse_args()
+    seed = chosen.seed or random.SystemRandom().randrange(1, 1 << 31)
+    print(f"seed {seed}", file=sys.stderr, flush=True)
+    home = Path(tempfile.mkdtemp(prefix="acceptd-load-", dir=chosen.directory or "/var/tmp"))
+    home.chmod(0o755)  # cells walk through it
+    plan = Plan(chosen.count, chosen.teams, seed, chosen.backlog, chosen.queue, chosen.seconds, progress=True)
+    found = asdict(soak(home, plan))
+    if chosen.keep is not None and not found["broken"]:
+        _keep(chosen.keep, found)
+    found.pop("series")
+    print(json.dumps(found, indent=1))
+    for line in found["broken"]:
+        print(line, file=sys.stderr)
+    if found["broken"]:
+        print(f"what is left of it lies in {home}", file=sys.stderr)
+        return 1
+    print(f"all held: {found['drops']} of {found['wanted']} drops, each judged once", file=sys.stderr)
+    shutil.rmtree(home, ignore_errors=True)
+    return 0
+
+
+if __name__ == "__main__":
+    os.umask(0o022)
+    sys.exit(main())
