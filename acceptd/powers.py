@@ -1,8 +1,9 @@
 """What a daemon that is not root may do all the same: a few capabilities that its service manager gave it.
 
 As ``acceptd`` with CAP_SETUID, CAP_SETGID and CAP_KILL it starts cells as ``acceptd-cell`` and the comparer as
-``nobody``, so that a job has a kernel uid of its own and the daemon is not root. What it starts inherits none of
-it: the ambient set, which exec(2) would pass on, is emptied at the start, and one is lent where one is needed.
+``acceptd-compare``, so that a job has a kernel uid of its own and the daemon is not root. What it starts
+inherits none of it: the ambient set, which exec(2) would pass on, is emptied at the start, and one is lent where
+one is needed.
 
 Sources: capabilities(7), prctl(2) PR_CAP_AMBIENT. Sets belong to threads; a thread begins with its maker's.
 """

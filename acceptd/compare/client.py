@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import pwd
 import socket
 import subprocess
 import sys
@@ -23,24 +24,36 @@ from acceptd.compare.task import CompareTask
 from acceptd.errors import InternalError
 from acceptd.evidence import Statistics
 
+COMPARE_USER: Final = "acceptd-compare"
 NOBODY: Final = 65534
+"""Where there is no such user. Others are ``nobody`` too, and until a process has made itself undumpable whoever
+has its uid can take hold of it, with all that it is given later (ptrace(2), measured)."""
 START_SECONDS: Final = 60.0
 TASK_SECONDS: Final = 600.0
 _LOOK_SECONDS: Final = 0.05
 """So often a request that waits for its turn looks whether it is still wanted."""
 
 
+def compare_ids() -> tuple[int, int]:
+    """Return (uid, gid) that the comparer runs as where we may change uids: a user of its own, else ``nobody``."""
+    try:
+        entry = pwd.getpwnam(COMPARE_USER)
+    except KeyError:
+        return NOBODY, NOBODY
+    return entry.pw_uid, entry.pw_gid
+
+
 class Comparer:
     """Owns one comparer process. Thread-safe: requests take turns.
 
-    As root it needs an unprivileged ``uid`` (default: nobody). The process is started at the first
-    request, or by :meth:`start` so that it is warm by then. A request that fails for any reason
-    raises InternalError, and the process is killed; the next request starts another.
+    As root it needs an unprivileged ``uid`` (default: that of ``acceptd-compare``, else nobody's). The process is
+    started at the first request, or by :meth:`start` so that it is warm by then. A request that fails for any
+    reason raises InternalError, and the process is killed; the next request starts another.
     """
 
     def __init__(self, *, uid: int | None = None, gid: int | None = None, interpreter: str | None = None) -> None:
         if uid is None and powers.drops():
-            uid = NOBODY
+            uid, gid = compare_ids()
         self._uid = uid
         self._gid = gid if gid is not None else uid
         self._interpreter = interpreter or sys.executable

@@ -19,6 +19,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from acceptd.errors import ConfigError
 from acceptd.policy.model_signature import PAYLOAD_TYPE, encoded, hash_of, payload
 from acceptd.policy.signatures import public_key
+from acceptd.record.keys import read_owned
 from acceptd.signature_facts import SignedLayout
 
 MEDIA_TYPE = "application/vnd.dev.sigstore.bundle.v0.3+json"
@@ -26,13 +27,7 @@ MEDIA_TYPE = "application/vnd.dev.sigstore.bundle.v0.3+json"
 
 def load_key(path: Path) -> ec.EllipticCurvePrivateKey:
     """Return the key in a file; raise ConfigError where others may read it, or it is none for this format."""
-    try:
-        status = path.stat()
-        data = path.read_bytes()
-    except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}", remedy="name an ECDSA key in PEM") from error
-    if status.st_mode & 0o077:
-        raise ConfigError(f"{path}: readable or writable by group or others", remedy=f"chmod 600 {path}")
+    data = read_owned(path, None, forbidden=0o077, remedy="name an ECDSA key in PEM")
     try:
         private = serialization.load_pem_private_key(data, password=None)
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import os
+import re
 import select
 import signal
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from acceptd.compare import protocol
-from acceptd.compare.client import Comparer
+from acceptd.compare import client, protocol
+from acceptd.compare.client import COMPARE_USER, Comparer
 from acceptd.compare.pairing import EXPECTED, INPUTS, outputs_key, pair
 from acceptd.compare.task import CompareTask, Pair, Slice
 from acceptd.errors import GivenUpError, InternalError
 from acceptd.evidence import Case, Named, TensorRef
+from acceptd.export import hook
 from acceptd.policy.policy import Policy
 from tests import judge_world as world
 
@@ -69,6 +72,45 @@ def test_the_process_has_no_privilege_left(comparer: Comparer) -> None:
     assert any(
         line.startswith("Max file size") and line.split()[3:5] == ["0", "0"] for line in limits.splitlines()
     )
+
+
+def test_nobody_else_has_its_user_who_could_take_hold_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever has a process's uid may trace it until it has forbidden that, and keeps hold of it afterwards."""
+    own = SimpleNamespace(pw_uid=58_777, pw_gid=58_778)
+    monkeypatch.setattr(client.powers, "drops", lambda: True)
+    monkeypatch.setattr(client.pwd, "getpwnam", {COMPARE_USER: own}.__getitem__)
+    with Comparer() as comparer:
+        if os.geteuid() == 0:
+            assert comparer.healthy()
+            assert comparer.pid is not None
+            told = status(comparer.pid)
+            assert set(told["Uid"].split()) == {"58777"}
+            assert set(told["Gid"].split()) == {"58778"}
+            with pytest.raises(PermissionError):  # not dumpable
+                as_user(58_777, lambda: os.listdir(f"/proc/{comparer.pid}/fd"))
+        assert client.compare_ids() == (58_777, 58_778)
+
+
+def as_user(uid: int, act: Callable[[], object]) -> None:
+    """Do something in a fork as another user; raise PermissionError where it may not."""
+    child = os.fork()
+    if child == 0:
+        try:
+            os.setresuid(uid, uid, uid)
+            act()
+            os._exit(0)
+        except PermissionError:
+            os._exit(13)
+        finally:
+            os._exit(1)
+    if os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 13:
+        raise PermissionError
+
+
+def test_the_unit_brings_that_user_and_no_hook_is_given_it() -> None:
+    made = (Path(__file__).resolve().parents[2] / "systemd" / "acceptd.sysusers.conf").read_text()
+    assert re.search(rf"^u {COMPARE_USER} - ", made, re.MULTILINE)
+    assert hook.NOBODY != COMPARE_USER
 
 
 def test_statistics_come_back_and_descriptors_stay_open_here_and_close_there(comparer: Comparer) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
@@ -232,6 +233,23 @@ def test_a_statement_that_hides_a_second_key_is_not_written_again() -> None:
     text = base64.b64decode(json.loads((VENDOR / "p256.sig").read_bytes())["dsseEnvelope"]["payload"])
     twice = text.replace(b'"predicateType"', b'"predicateType": "x",\n  "predicateType"', 1)
     assert "form that cannot be written again" in parse(with_payload(twice))["problem"]
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe", "open to all"])
+def test_a_key_that_is_not_its_owners_alone_signs_nothing_and_holds_nobody_up(tmp_path: Path, kind: str) -> None:
+    private = ec.generate_private_key(ec.SECP256R1())
+    own, key = tmp_path / "own.pem", tmp_path / "key.pem"
+    form = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    own.write_bytes(private.private_bytes(serialization.Encoding.PEM, *form))
+    own.chmod(0o644 if kind == "open to all" else 0o600)
+    if kind == "pipe":
+        os.mkfifo(key, 0o600)
+    elif kind == "link":
+        key.symlink_to(own)
+    else:
+        os.rename(own, key)
+    with pytest.raises(ConfigError, match=r"key\.pem"):
+        model_signature.load_key(key)
 
 
 # -- the judge ------------------------------------------------------------------------------------------------

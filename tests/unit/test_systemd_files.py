@@ -98,8 +98,8 @@ def test_the_users_are_made_and_acceptd_is_of_the_cells_group(tmp_path: Path) ->
     done = run("systemd-sysusers", f"--root={tmp_path}", str(FOLDER / "acceptd.sysusers.conf"))
     assert done.returncode == 0, done.stderr
     users = {line.split(":")[0]: line.split(":") for line in (tmp_path / "etc/passwd").read_text().splitlines()}
-    assert users["acceptd-cell"][2] != users["acceptd"][2]
-    assert all(users[name][6] == "/usr/sbin/nologin" for name in ("acceptd", "acceptd-cell"))
+    assert len({users[name][2] for name in ("acceptd", "acceptd-cell", "acceptd-compare")}) == 3
+    assert all(users[name][6] == "/usr/sbin/nologin" for name in ("acceptd", "acceptd-cell", "acceptd-compare"))
     groups = dict(line.split(":")[::3] for line in (tmp_path / "etc/group").read_text().splitlines())
     assert set(groups["acceptd-cell"].split(",")) == {"acceptd", "acceptd-worker"}
 
