@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from acceptd.intake.files import replace_files
+from acceptd.intake.files import remove_temporaries, replace_files
 from acceptd.report.document import for_team
 from acceptd.report.html import render
 
@@ -22,6 +22,7 @@ def write_outbox(
     shown = for_team(report)
     folder = outbox / team / submission
     folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+    remove_temporaries(folder)  # of a daemon that was killed while it wrote this very report
     files = {"report.html": render(shown).encode("utf-8")}
     for name, value in (("statement.json", statement), ("verdict.json", shown)):
         if value is not None:

@@ -54,9 +54,9 @@ def failing_calls(group: str) -> Act:
 
     def act(town: Town) -> str:
         error, at_start = town.chance.choice(ERRORS), town.chance.random() < 0.35
-        number = town.chance.choice((1, 1, 2, 3, 5, 8, 13)) + _FIRST * at_start
-        if at_start and town.chance.random() < 0.6:
-            number += town.chance.randrange(40)
+        number = town.chance.choice((1, 1, 1, 2, 3, 5))
+        if at_start and group == "openat":
+            number = _FIRST + town.chance.randrange(60)
         when = f"{number}{town.chance.choice(('', '', '+'))}"
         town.injected = 0
         word = strike(

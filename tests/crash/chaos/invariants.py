@@ -72,10 +72,8 @@ def _verdicts(town: Town) -> None:
         if not order.acknowledged:
             continue
         if order.kind == "revoked":
-            there = [one for one in entries["revoked"] if one["body"]["reason"] == order.reason]
-            demand(
-                len(there) == 1, f"`{order.reason}` was acknowledged, and {len(there)} revocations are on record"
-            )
+            there = [one for one in entries["revoked"] if one["body"]["digest"] == order.digest]
+            demand(len(there) == 1, f"{order.digest} was revoked, and {len(there)} revocations are on record")
         else:
             mine = [one["body"] for one in entries["intent"] if one["body"]["reason"] == order.reason]
             done = [one for one in mine if (one["model"], one["channel"], one["number"]) in activated]

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+import psutil
+
 from tests.crash.chaos import disk
 from tests.crash.chaos.calls import injected
 from tests.crash.chaos.lasting import strike
@@ -28,8 +30,11 @@ def _limited(town: Town, pid: int, which: int, soft: int) -> Iterator[None]:
     try:
         yield
     finally:
-        with contextlib.suppress(ProcessLookupError):
-            resource.prlimit(pid, which, given)
+        with contextlib.suppress(psutil.NoSuchProcess):
+            for one in (pid, *(below.pid for below in psutil.Process(pid).children(recursive=True))):
+                with contextlib.suppress(ProcessLookupError):  # what was started meanwhile has the limit too
+                    if resource.prlimit(one, which)[0] == soft:
+                        resource.prlimit(one, which, given)
 
 
 def _sizes(pid: int) -> dict[str, int]:

@@ -16,7 +16,7 @@ from typing import Final
 import psutil
 
 from acceptd.record.log import Ledger
-from acceptd.release.book import read_book
+from acceptd.release.book import Row, read_book
 from tests import commands
 from tests.fleet import embedded
 from tests.fleet.mixed import TEAMS, Piece, mixed
@@ -50,7 +50,8 @@ class Order:
     reason: str
     process: commands.Process
     model: str
-    said: Path
+    digest: str
+    """What is revoked; it may be on record under another command's reason, which asked for the same."""
     acknowledged: bool = False
 
 
@@ -223,15 +224,15 @@ class Town(World):
         reason = f"{MARK} {len(self.orders)}"
         if several and self.chance.random() < 0.7:
             row = self.chance.choice(several)
-            return self._order("rollback", row.model_id, reason, "rollback", row.model_id)
+            return self._order("rollback", row, reason, "rollback", row.model_id)
         if active and self.chance.random() < 0.5:
             row = self.chance.choice(active)
             self.touched.add(row.model_id)
             back = ("--rollback",) if row in several else ()
-            return self._order("revoked", row.model_id, reason, "revoke", row.digest, *back)
+            return self._order("revoked", row, reason, "revoke", row.digest, *back)
         return None
 
-    def _order(self, kind: str, model: str, reason: str, *words: str) -> Order:
+    def _order(self, kind: str, row: Row, reason: str, *words: str) -> Order:
         said = self.home / f"said-{len(self.orders)}"
         place = {}
         if self.chance.random() < 0.15:
@@ -242,7 +243,7 @@ class Town(World):
                 "release", *words, "--reason", reason, "--state", str(self.state),
                 environment=dict(os.environ) | place, stdout=file, stderr=file,
             )  # fmt: skip
-        order = Order(kind, reason, process, model, said)
+        order = Order(kind, reason, process, row.model_id, row.digest)
         self.orders.append(order)
         return order
 
