@@ -15,7 +15,7 @@ IN_ORDER := --no-loadscope-reorder
 TESTS_FAST := tests/unit tests/property
 TESTS_REST := tests/crash tests/acceptance tests/cell tests/hostile
 
-.PHONY: setup demo test test-fast test-user soak-cell soak-ledger soak-release soak-readers soak-load chaos kill-proof strace-proof kill-exports bench-ledger backend-cell fuzz oms wheel sbom audit hostile-report test-wheel profiles profiles-test profiles-openvino console test-web fleet test-fleet soak-fleet chaos-fleet lint format bench bench-queue bench-objects bench-fleet bench-beside bench-heldout bench-large corpus adopt-corpus corpus-mutants backend-suite docs pictures docs-site test-docs docs-run clean help
+.PHONY: setup demo test test-fast test-user soak-cell soak-ledger soak-release soak-readers soak-load chaos kill-proof strace-proof kill-exports bench-ledger backend-cell fuzz oms wheel sbom audit hostile-report test-wheel profiles profiles-test profiles-openvino console test-web fleet test-fleet soak-fleet chaos-fleet lint format bench bench-trial bench-queue bench-objects bench-fleet bench-beside bench-heldout bench-large corpus adopt-corpus corpus-mutants backend-suite docs pictures docs-site test-docs docs-run clean help
 
 help:  ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -e 's/:.*## /\t/' | expand -t 16
@@ -150,15 +150,19 @@ format: setup  ## let ruff format
 	.venv/bin/ruff check --fix .
 	.venv/bin/ruff format .
 
-bench: setup  ## drop to promoted beside a cold python; the cell: cost of a job, memory bombs, time limits
-	$(PY) -m bench.submission
-	$(PY) -m bench.cell
-	$(PY) -m bench.content
-	$(PY) -m bench.loader
-	$(PY) -m bench.loader_modes
-	$(PY) -m bench.inspection
-	$(PY) -m bench.compare
-	$(PY) -m bench.suite
+# What the benchmark measures with and beside: made before anything is timed.
+BENCH_READY = sh tools/peer_env.sh $(foreach peer,$(PEERS),peer-$(peer) bench/peers/$(peer).lock) && \
+	$(PY) -m tools.backend_suite .cache/backend
+
+bench: setup  ## every performance target, paired, beside its peers; writes docs/performance.md (25 minutes, 2 GB; FULL=1: an hour; FRESH=1; ROWS=…)
+	@$(BENCH_READY)
+	@test -z "$(FULL)" || sh tools/fleet_env.sh tests
+	$(PY) -m bench.run --form $(if $(FULL),full,quick) $(if $(FRESH),--fresh) $(if $(ROWS),--only $(ROWS))
+	$(PY) -m tools.gen_performance
+
+bench-trial: setup  ## the same with tiny repetitions, to see that it works; its figures say nothing (minutes)
+	@$(BENCH_READY)
+	$(PY) -m bench.run --form trial --fresh $(if $(ROWS),--only $(ROWS))
 
 bench-fleet: setup  ## a fleet beside the embedded daemon with one worker and two; with 10^5 waiting; what each part carries alone (half an hour)
 	@sh tools/fleet_env.sh tests

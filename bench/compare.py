@@ -3,17 +3,13 @@
 numpy's own pass reads both files whole and says ``numpy.abs(a - b) <= atol + rtol * numpy.abs(b)``. The comparer's
 is everything that it finds out: worst element, relative and absolute maximum, and the figures of the kind.
 Measured in turn (A B A B …) in one process, page cache warm. Must (issue 5): within 2 x for ``values``.
-``python -m bench.compare [MB] [--rounds N]`` writes ``bench/results/compare.json``; 1 where the bound is missed.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import statistics
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -24,8 +20,8 @@ from acceptd.compare.blob import Blob
 from acceptd.compare.service import compare
 from acceptd.compare.task import CompareTask, How, Pair, Slice
 from acceptd.values import TensorRef
+from bench import figures
 
-RESULTS: Final = Path(__file__).parent / "results" / "compare.json"
 BOUND: Final = 2.0
 RTOL, ATOL = 1e-3, 1e-5
 Array = np.ndarray[Any, Any]
@@ -72,10 +68,10 @@ def values(name: str, kind: str, width: int, size: int) -> tuple[Array, Array]:
     return expected, expected + noise
 
 
-def own(paths: tuple[Path, Path], dtype: str) -> bool:
+def own(paths: tuple[Path, Path], dtype: str) -> None:
     """Do numpy's own pass."""
     got, expected = (np.fromfile(path, dtype) for path in paths)
-    return bool((np.abs(got - expected) <= ATOL + RTOL * np.abs(expected)).all())
+    (np.abs(got - expected) <= ATOL + RTOL * np.abs(expected)).all()
 
 
 def ours(paths: tuple[Path, Path], kind: str, shape: list[int], dtype: str, how: How) -> None:
@@ -100,14 +96,8 @@ def ours(paths: tuple[Path, Path], kind: str, shape: list[int], dtype: str, how:
         raise SystemExit(f"{kind}: nothing was compared: {found.outputs[0]}")
 
 
-def spread(taken: list[float]) -> dict[str, float]:
-    """Return median, least and greatest in milliseconds."""
-    found = {"median": statistics.median(taken), "min": min(taken), "max": max(taken)}
-    return {name: round(value * 1000, 1) for name, value in found.items()}
-
-
-def measure(paths: tuple[Path, Path], name: str, megabytes: int, rounds: int) -> dict[str, Any]:
-    """Return both times and the median of their ratios, taken in turn."""
+def measure(paths: tuple[Path, Path], name: str, megabytes: int, rounds: int) -> figures.Line:
+    """Return a line of both, taken in turn."""
     kind, width = SHAPES[name]
     expected, got = values(name, kind, width, megabytes * 1_000_000)
     shape, dtype = list(got.shape), got.dtype.name
@@ -116,52 +106,33 @@ def measure(paths: tuple[Path, Path], name: str, megabytes: int, rounds: int) ->
     size = got.nbytes
     del expected, got
     how = How(top_k=5 if "top 5" in name else 1)
-    ways: tuple[Callable[[], object], ...] = (
-        lambda: own(paths, dtype),
-        lambda: ours(paths, kind, shape, dtype, how),
-    )
-    taken: tuple[list[float], list[float]] = ([], [])
-    for number in range(rounds + 1):
-        for side, way in enumerate(ways):
-            start = time.perf_counter()
-            way()
-            if number:  # the first round warms caches up
-                taken[side].append(time.perf_counter() - start)
-    ratios = [b / a for a, b in zip(*taken, strict=True)]
-    return {
-        "bytes": size,
-        "numpy_ms": spread(taken[0]),
-        "comparer_ms": spread(taken[1]),
-        "ratio": {
-            "median": round(statistics.median(ratios), 2),
-            "min": round(min(ratios), 2),
-            "max": round(max(ratios), 2),
-        },
+    ways: dict[str, Callable[[], float | None]] = {
+        "numpy": lambda: own(paths, dtype),
+        "comparer": lambda: ours(paths, kind, shape, dtype, how),
     }
+    taken = figures.in_turn(ways, rounds)
+    return figures.against(
+        f"compare/{name}", f"comparison of {size / 1e6:.0f} MB, {name}", taken["comparer"],
+        "numpy's own pass over both files", taken["numpy"], bound=BOUND if name == "values" else None,
+        source="issue 5",
+    )  # fmt: skip
 
 
 def main() -> int:
-    """Print a line for each kind and write the results."""
+    """Measure, print and keep the figures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("megabytes", type=int, nargs="?", default=100)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", default="")
     options = parser.parse_args()
-    found = {}
+    lines = []
     with tempfile.TemporaryDirectory(prefix="acceptd-bench-") as place:
         paths = Path(place) / "got", Path(place) / "expected"
         for name in SHAPES:
-            if options.only not in name:
-                continue
-            one = found[name] = measure(paths, name, options.megabytes, options.rounds)
-            medians = one["numpy_ms"]["median"], one["comparer_ms"]["median"]
-            ratio = "{median:5.2f} ({min} to {max})".format(**one["ratio"])
-            print(f"{name:32} numpy {medians[0]:8.1f} ms   comparer {medians[1]:8.1f} ms   {ratio}", flush=True)
-    RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
-    missed = [name for name, one in found.items() if name == "values" and one["ratio"]["median"] > BOUND]
-    print(f"bound {BOUND} x for values: {'missed' if missed else 'kept'}")
-    return 1 if missed else 0
+            if options.only in name:
+                lines.append(measure(paths, name, options.megabytes, options.rounds))
+                figures.progress(f"compare: {name}")
+    return figures.save("compare", lines)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from bench import figures
 from sandbox.inspect import bytes as content
 from sandbox.inspect import payloads
 
@@ -38,13 +39,13 @@ def scan(data: bytes) -> payloads.Scanner:
 
 
 def main(arguments: list[str]) -> int:
-    """Print one line for each kind of bytes; 1 when anything was found in them."""
+    """Measure each kind of bytes; 1 when anything was found in them."""
     wanted = int(arguments[0]) if arguments else 1024
     rng = np.random.default_rng(11)
-    false = 0
+    false, lines = 0, []
     for name, make in KINDS.items():
         blocks = max(1, (wanted if name == "random bytes" else wanted // 4) >> 6)
-        spent = hashing = 0.0
+        scans, hashes = [], []
         candidates = 0
         for _ in range(blocks):
             data = make(rng)
@@ -52,19 +53,24 @@ def main(arguments: list[str]) -> int:
             scanner = scan(data)
             middle = time.process_time()
             hashlib.sha256(data).digest()
-            hashing += time.process_time() - middle
-            spent += middle - start
+            hashes.append((time.process_time() - middle) * 1000)
+            scans.append((middle - start) * 1000)
             candidates += scanner.candidates
             false += len(scanner.hits)
             for hit in scanner.hits:
                 print(f"FALSE: {hit}")
-        size = blocks * BLOCK / (1 << 30)
-        print(
-            f"{name:16} {blocks * 64:6} MiB  {size / spent:5.2f} GiB/s of CPU, {hashing / spent:4.2f} x SHA-256, "
-            f"{candidates} places looked at closely"
+        size = BLOCK >> 20
+        lines.append(
+            figures.against(f"content/{name}", f"content pass over {size} MiB of {name}", scans, "SHA-256", hashes)
         )
-    print(f"{false} false alarms")
-    return 1 if false else 0
+        figures.progress(f"content: {name}, {blocks * size} MiB, {candidates} places looked at closely")
+    lines.append(
+        figures.alone(
+            "content/false", f"false alarms in {2 * wanted} MiB of random bytes and weights", [float(false)],
+            unit="", bound=0.0, source="issue 4",
+        )
+    )  # fmt: skip
+    return figures.save("content", lines)
 
 
 if __name__ == "__main__":

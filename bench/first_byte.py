@@ -1,9 +1,7 @@
 """How long a person at a terminal waits for the first sign of ``acceptd check``, and for the verdict.
 
 Each command runs in a pseudo-terminal of its own; beside it a bare python, which bounds from below what any
-command in Python can do. Medians and worst of so many rounds, in milliseconds.
-
-    python bench/first_byte.py [--rounds 20]
+command in Python can do.
 """
 
 from __future__ import annotations
@@ -12,15 +10,15 @@ import argparse
 import os
 import pty
 import select
-import statistics
 import sys
 import tempfile
 import time
 from pathlib import Path
 
+from bench import figures
+from bench.figures import ROOT
 from examples import evidence_classifier as classifier
 
-ROOT = Path(__file__).resolve().parent.parent
 ACCEPTD = [sys.executable, "-m", "acceptd"]
 
 
@@ -45,29 +43,30 @@ def timed(command: list[str]) -> tuple[float, float]:
         os.close(terminal)
 
 
-def main() -> None:
-    """Print one line for each command."""
+def main() -> int:
+    """Measure, print and keep the figures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=20)
     rounds = parser.parse_args().rounds
+    python: list[tuple[float, float]] = []
+    check: list[tuple[float, float]] = []
     with tempfile.TemporaryDirectory() as home:
-        bundle = Path(home) / "bundle"
-        classifier.write_bundle(bundle)
-        commands = {
-            "python": [sys.executable, "-c", "print()"],
-            "acceptd check": [*ACCEPTD, "check", str(bundle)],
-        }
-        found: dict[str, list[tuple[float, float]]] = {name: [] for name in commands}
+        bundle = classifier.write_bundle(Path(home) / "bundle")
         for _ in range(rounds):
-            for name, command in commands.items():
-                found[name].append(timed(command))
-    for name, pairs in found.items():
-        first, whole = ([pair[side] for pair in pairs] for side in (0, 1))
-        print(
-            f"{name:<14} first byte {statistics.median(first):6.0f} ms (worst {max(first):.0f}), "
-            f"end {statistics.median(whole):6.0f} ms"
-        )
+            python.append(timed([sys.executable, "-c", "print()"]))
+            check.append(timed([*ACCEPTD, "check", str(bundle)]))
+    lines = [
+        figures.alone(
+            "first_byte", "`acceptd check` on a terminal: until something shows", [one for one, _ in check],
+            bound=200.0, source="issue 8",
+        ),
+        figures.against(
+            "check_cold", "`acceptd check` of the tiny bundle, start to end", [two for _, two in check],
+            "a bare python", [two for _, two in python],
+        ),
+    ]  # fmt: skip
+    return figures.save("first_byte", lines)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

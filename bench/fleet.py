@@ -31,6 +31,7 @@ from typing import Any, Final
 
 import psutil
 
+from bench import figures
 from bench.fleet_parts import machine
 from examples import evidence_classifier as classifier
 from tests.fleet import embedded, house
@@ -174,8 +175,10 @@ def steps(fleet: Fleet) -> dict[str, float]:
     return {name: round(statistics.median(rows), 1) for name, rows in found.items()}
 
 
-def measure(home: Path, rounds: int, burst: int, alone: int, *, moto: bool) -> dict[str, Any]:
-    """Measure every side in turn."""
+def measure(
+    home: Path, rounds: int, burst: int, alone: int, *, moto: bool
+) -> tuple[list[figures.Line], dict[str, Any]]:
+    """Measure every side in turn; return the lines and everything else that was found."""
     bundles = Bundles()
     with ExitStack() as stack:
         s3 = S3() if moto else None
@@ -214,10 +217,25 @@ def measure(home: Path, rounds: int, burst: int, alone: int, *, moto: bool) -> d
         after = database(servers[2], fleets[2])
         for fleet in fleets.values():
             fleet.stop()
+    one_s, two_s = (side.alone_s for side in (sides[0], sides[2]))
+    lines = [
+        figures.against(
+            "fleet/alone", "one drop through a fleet, drop to verdict", [one * 1000 for one in two_s],
+            "an embedded daemon", [one * 1000 for one in one_s],
+        ),
+        figures.against(
+            "fleet/workers", f"a fleet with 2 workers on these cores, bursts of {burst}", sides[3].rates,
+            "with 1 worker", sides[2].rates, unit="/s",
+        ),
+        figures.against(
+            "fleet/rate", f"a fleet with 2 workers on these cores, bursts of {burst}", sides[3].rates,
+            "an embedded daemon with 2 lanes", sides[1].rates, unit="/s",
+        ),
+    ]  # fmt: skip
     count = rounds * burst
     found = {side.name: side.told() for side in sides}
     one = {key: round((after[key] - before[key]) / count, 1) for key in after}
-    return {
+    return lines, {
         "machine": machine(),
         "rounds": rounds,
         "burst": burst,
@@ -256,14 +274,11 @@ def main() -> int:
     place = Path(tempfile.mkdtemp(prefix="acceptd-bench-", dir=given.place))
     place.chmod(0o755)  # cells walk through it
     try:
-        found = measure(place, given.rounds, given.burst, given.alone, moto=given.moto)
+        lines, found = measure(place, given.rounds, given.burst, given.alone, moto=given.moto)
     finally:
         shutil.rmtree(place, ignore_errors=True)
-    folder = Path(__file__).resolve().parent / "results"
-    folder.mkdir(exist_ok=True)
-    (folder / "fleet.json").write_text(json.dumps(found, indent=1) + "\n")
     print(json.dumps(found, indent=1))
-    return 0
+    return figures.save("fleet", lines, detail=found)
 
 
 if __name__ == "__main__":

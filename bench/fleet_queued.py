@@ -31,6 +31,7 @@ from acceptd.fleet.seal import sign_seal
 from acceptd.record.canonical import plain_bytes
 from acceptd.record.entry import utc_now
 from acceptd.record.node_key import node_signer
+from bench import figures
 from bench.fleet import family_seconds
 from bench.fleet_parts import machine
 from examples import evidence_classifier as classifier
@@ -154,8 +155,8 @@ class Flooded:
         }
 
 
-def measure(home: Path, sizes: list[int], rounds: int, verdicts: int) -> dict[str, Any]:
-    """Measure every size in turn."""
+def measure(home: Path, sizes: list[int], rounds: int, verdicts: int) -> tuple[list[figures.Line], dict[str, Any]]:
+    """Measure every size in turn; return the lines and everything else that was found."""
     with ExitStack() as stack:
         template = embedded.initialise(home / "template")
         all_of: list[Flooded] = []
@@ -178,7 +179,18 @@ def measure(home: Path, sizes: list[int], rounds: int, verdicts: int) -> dict[st
                 one.window(verdicts)
     found = {str(one.size): one.told() for one in all_of}
     first, last = all_of[0], all_of[-1]
-    return {
+    few, many = ([sum(each) for each in zip(*one.cpu_ms.values(), strict=True)] for one in (first, last))
+    lines = [
+        figures.against(
+            "fleet/queued", f"processor time of a verdict, {last.size:,} submissions waiting", many,
+            f"{first.size:,} waiting", few,
+        ),
+        figures.against(
+            "fleet/queued/rate", f"verdicts a second, {last.size:,} submissions waiting", last.rates,
+            f"{first.size:,} waiting", first.rates, unit="/s",
+        ),
+    ]  # fmt: skip
+    return lines, {
         "machine": machine(),
         "rounds": rounds,
         "verdicts": verdicts,
@@ -199,14 +211,11 @@ def main() -> int:
     place = Path(tempfile.mkdtemp(prefix="acceptd-bench-", dir="/var/tmp"))
     place.chmod(0o755)  # cells walk through it
     try:
-        found = measure(place, given.sizes, given.rounds, given.verdicts)
+        lines, found = measure(place, given.sizes, given.rounds, given.verdicts)
     finally:
         shutil.rmtree(place, ignore_errors=True)
-    folder = Path(__file__).resolve().parent / "results"
-    folder.mkdir(exist_ok=True)
-    (folder / "fleet_queued.json").write_text(json.dumps(found, indent=1) + "\n")
     print(json.dumps(found, indent=1))
-    return 0
+    return figures.save("fleet_queued", lines, detail=found)
 
 
 if __name__ == "__main__":

@@ -9,10 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
 import resource
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -24,10 +21,11 @@ from typing import Any, Final
 
 from onnx import TensorProto, helper
 
+from bench import figures
+from bench.figures import ROOT
 from sandbox import inspect, wire
 from sandbox.inspect.job import PROTOBUF_LIMIT, mapped
 
-ROOT: Final = Path(__file__).resolve().parent.parent
 NODES: Final = 200_000
 TARGET: Final = 0.5
 CHECKER: Final = "import onnx; onnx.checker.check_model({!r})"
@@ -80,6 +78,9 @@ FORMS: Final[dict[str, Callable[[int], bytes]]] = {
 """The first is the target's: 200,000 nodes in 6 MB. The last goes through the walk field by field."""
 
 
+Pair = tuple[float, float]
+
+
 class Silent:
     """A channel to nowhere."""
 
@@ -90,12 +91,13 @@ class Silent:
         """Drop bytes."""
 
 
-def paired(path: Path, rounds: int) -> dict[str, Any]:
+def paired(path: Path, rounds: int) -> tuple[list[Pair], list[Pair], list[tuple[str, float]]]:
     """Walk a file in this process and check it in a cold one, in turn; then run the whole job once.
 
-    Wall clock and CPU time of both: on a busy machine only the second says something.
+    Returns (wall clock, CPU time) of the walks and of the checkers, in seconds, and the job's phases in ms.
     """
-    walks, checks = [], []
+    walks: list[Pair] = []
+    checks: list[Pair] = []
     for _ in range(rounds + 1):
         with mapped(path, path.name, PROTOBUF_LIMIT) as buf:
             start, cpu = time.perf_counter(), time.process_time()
@@ -108,16 +110,7 @@ def paired(path: Path, rounds: int) -> dict[str, Any]:
         checks.append((time.perf_counter() - start, _children() - cpu))
     spec = {"root": str(path.parent), "model": path.name, "files": {}, "present": [], "forbidden": []}
     phases = inspect.body({"spec": spec}, Silent(), {})
-    pairs = list(zip(walks, checks, strict=True))[1:]
-    figures: dict[str, Any] = {"bytes": path.stat().st_size}
-    for index, name in enumerate(("wall", "cpu")):
-        figures[name] = {
-            "walk_ms": round(statistics.median(one[index] for one, _ in pairs) * 1000, 1),
-            "checker_ms": round(statistics.median(two[index] for _, two in pairs) * 1000, 1),
-            "ratio": round(statistics.median(one[index] / two[index] for one, two in pairs), 3),
-        }
-    figures["job_ms"] = {name: round(value) for name, value in phases.items()}
-    return figures
+    return walks[1:], checks[1:], [(str(name), float(value)) for name, value in phases.items()]
 
 
 def _children() -> float:
@@ -233,25 +226,35 @@ def main() -> int:
     if given.alone:
         print(json.dumps(walk_alone(given.alone)))
         return 0
-    found: dict[str, Any]
     if given.large:
         found, good = measure_large()
-    else:
-        found = {}
-        with tempfile.TemporaryDirectory(prefix="acceptd-bench-") as home:
-            for name, node in FORMS.items():
-                path = Path(home, "model.onnx")
-                path.write_bytes(model(node))
-                found[name] = paired(path, given.rounds)
-                print(f"{name:24} {json.dumps(found[name])}", flush=True)
-        good = found["names"]["wall"]["ratio"] <= TARGET
-        print(f"target: the walk takes at most {TARGET} of a cold checker on the first")
-    folder = ROOT / "bench" / "results"
-    folder.mkdir(exist_ok=True)
-    machine = {"cpus": os.cpu_count(), "kernel": platform.release(), "python": platform.python_version()}
-    name = "inspection-large.json" if given.large else "inspection.json"
-    (folder / name).write_text(json.dumps({"machine": machine, **found}, indent=1) + "\n")
-    return 0 if good else 1
+        lines = [
+            figures.alone(f"large/{name}", f"wire walk, {name}: memory added", [one["added_mib"]], unit="MiB",
+                          bound=MOST_MEMORY / MIB, source="issue 4")
+            for name, one in found.items()
+        ] + [
+            figures.alone(f"large/{name}/cpu", f"wire walk, {name}: processor time", [one["cpu_s"]], unit="s",
+                          bound=MOST_SECONDS, source="issue 4")
+            for name, one in found.items()
+        ]  # fmt: skip
+        return max(figures.save("inspection-large", lines, detail=found), 0 if good else 1)
+    lines, parts = [], []
+    with tempfile.TemporaryDirectory(prefix="acceptd-bench-") as home:
+        for name, node in FORMS.items():
+            path = Path(home, "model.onnx")
+            path.write_bytes(model(node))
+            walks, checks, phases = paired(path, given.rounds)
+            for at, clock in enumerate(("wall clock", "processor time")):
+                lines.append(
+                    figures.against(
+                        f"inspection/{name}/{clock}", f"wire walk of {NODES:,} nodes, {name}, {clock}",
+                        [one[at] * 1000 for one in walks], "a cold onnx.checker",
+                        [one[at] * 1000 for one in checks], bound=None if at else TARGET, source="issue 4",
+                    )
+                )  # fmt: skip
+            parts.append(figures.part(f"inspect job of {NODES:,} nodes, {name}", phases))
+            figures.progress(f"inspection: {name}")
+    return figures.save("inspection", lines, parts=parts)
 
 
 if __name__ == "__main__":

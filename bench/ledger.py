@@ -1,7 +1,5 @@
 """The ledger at a hundred and at a million entries: append, proof, full verification, memory.
 
-Usage: python -m bench.ledger [--entries N] [--state DIR] [--mix MIX] [--workers N]
-
 What the entries are, :mod:`bench.ledger_state` says, and how long the verdicts of each mix.
 The appends that are measured are single verdicts, each with its own commit and fsync, of both sizes in turn
 (A B A B), so that a busy disk meets both alike.
@@ -10,9 +8,7 @@ The appends that are measured are single verdicts, each with its own commit and 
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import platform
 import resource
 import shutil
 import statistics
@@ -22,10 +18,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-from acceptd.record import audit
+from acceptd.record import attest, audit
+from acceptd.record.auditing import quick
 from acceptd.record.database import FILE_NAME
-from acceptd.record.keys import Signer, load_signer
+from acceptd.record.keys import Signer, load_keyring, load_signer
 from acceptd.record.log import Ledger
+from bench import figures
 from bench.ledger_state import MIXES, grow, verdict
 
 SMALL = 100
@@ -45,25 +43,20 @@ def timed(ledger: Ledger, first: int, signer: Signer) -> list[float]:
     return found
 
 
-def appends(small: Path, large: Path) -> dict[str, Any]:
-    """Measure appends at both sizes in turn."""
+def appends(small: Path, large: Path) -> tuple[list[float], list[float]]:
+    """Return the median milliseconds of an append of each round, at both sizes in turn."""
     both: dict[str, list[list[float]]] = {"small": [], "large": []}
     with Ledger.open(small) as one, Ledger.open(large) as other:
         logs = {"small": (one, load_signer(small, "ledger")), "large": (other, load_signer(large, "ledger"))}
         for _ in range(ROUNDS):
             for name, (ledger, signer) in logs.items():
                 both[name].append(timed(ledger, 10**8 + ledger.tree().size, signer))
-    medians = {name: [statistics.median(one) for one in rounds] for name, rounds in both.items()}
-    ratios = [large / small for small, large in zip(medians["small"], medians["large"], strict=True)]
-    return {
-        "append_p50_ms": {name: round(statistics.median(rounds), 3) for name, rounds in medians.items()},
-        "append_ratio": round(statistics.median(ratios), 3),
-        "append_ratios": [round(one, 3) for one in ratios],
-    }
+    found = {name: [statistics.median(one) for one in rounds] for name, rounds in both.items()}
+    return found["small"], found["large"]
 
 
-def proofs(state: Path) -> dict[str, Any]:
-    """Measure inclusion and consistency proofs over the whole log."""
+def proofs(state: Path) -> tuple[list[float], list[float]]:
+    """Return the milliseconds of inclusion and of consistency proofs over the whole log."""
     inclusion, consistency = [], []
     with Ledger.open(state) as ledger:
         size = ledger.tree().size
@@ -76,13 +69,19 @@ def proofs(state: Path) -> dict[str, Any]:
             start = time.perf_counter()
             ledger.consistency(max(1, at))
             consistency.append((time.perf_counter() - start) * 1000)
-    return {
-        "inclusion_proof_ms": {"p50": round(statistics.median(inclusion), 3), "max": round(max(inclusion), 3)},
-        "consistency_proof_ms": {
-            "p50": round(statistics.median(consistency), 3),
-            "max": round(max(consistency), 3),
-        },
-    }
+    return inclusion, consistency
+
+
+def signatures(state: Path) -> list[float]:
+    """Return the milliseconds that one verdict's signature takes to verify, the way that an audit does it."""
+    signer, ring = load_signer(state, "ledger"), quick.keyring(load_keyring(state))
+    found = []
+    for number in range(200):
+        envelope = verdict(number, signer).body["statement"]
+        start = time.perf_counter()
+        attest.verify_statement(envelope, ring)
+        found.append((time.perf_counter() - start) * 1000)
+    return found
 
 
 def verification(state: Path, workers: int | None, *, alone: bool) -> dict[str, Any]:
@@ -141,13 +140,42 @@ def main() -> int:
         made = round(time.perf_counter() - start, 1)
         if chosen.make_only:
             return 0
-        result = {"machine": platform.platform(), "python": platform.python_version(), "entries": chosen.entries}
-        result |= {"mix": chosen.mix, "made_s": made}
-        result |= verification(large, chosen.workers, alone=there) | proofs(large) | appends(small, large)
+        found = verification(large, chosen.workers, alone=there)
+        inclusion, consistency = proofs(large)
+        few, many = appends(small, large)
+        each = signatures(large)
         if chosen.state is None:
             shutil.rmtree(large)
-    print(json.dumps(result, indent=2))
-    return 0
+    lines = [
+        figures.against(
+            "ledger/append", f"ledger append at {chosen.entries:,} entries, each with its fsync", many,
+            f"the same at {SMALL}", few, bound=1.2, source="design",
+        ),
+        figures.alone(
+            "ledger/inclusion", f"inclusion proof of one of {chosen.entries:,} entries", inclusion,
+            bound=10.0, source="issue 6",
+        ),
+        figures.alone(
+            "ledger/consistency", f"consistency proof to {chosen.entries:,} entries", consistency,
+            bound=10.0, source="issue 6",
+        ),
+        figures.alone(
+            "ledger/verify", f"full verification of {found['verify_entries']:,} entries", [found["verify_s"]],
+            unit="s", bound=60.0, source="issue 6",
+        ),
+    ]  # fmt: skip
+    lines.append(
+        figures.alone(
+            "ledger/verify/cpu", "the same, processor time of all processes", [found["verify_cpu_s"]], unit="s"
+        )
+    )
+    lines.append(
+        figures.alone("ledger/signature", "one verdict's statement verified, its signature with it", each)
+    )
+    if there:
+        peak = [float(found["verify_peak_mib"])]
+        lines.append(figures.alone("ledger/memory", "largest resident set meanwhile", peak, unit="MiB"))
+    return figures.save("ledger", lines, detail={"mix": chosen.mix, "made_s": made, **found})
 
 
 if __name__ == "__main__":

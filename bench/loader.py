@@ -3,14 +3,12 @@
 Both run in fresh interpreters, in turn (A B A B …) in one run. Three pairs: a release without pins; one that
 pins every library that a process maps, against the same hashes; and a second session in the same process,
 where the digests of libraries are known. The target is a ratio at p50 (design, section 10: 1.1).
-``make bench`` writes the figures to ``bench/results``.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -22,11 +20,12 @@ import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
 from acceptd.release.model import SessionOptions
+from bench import figures
+from bench.figures import ROOT
 from bench.submission import environment
 from examples.bundle_text import toml_text
 from tests.release_world import MODEL, World
 
-ROOT = Path(__file__).resolve().parent.parent
 LOADER = """
 import json, sys, time
 from acceptd.loader import open_release
@@ -106,8 +105,8 @@ def world(home: Path, megabytes: int, options: SessionOptions) -> World:
     return made
 
 
-def compare(made: World, rounds: int, libraries: Sequence[str] = ()) -> dict[str, Any]:
-    """Run both sides in turn; return medians in ms and of the paired ratios, for a first and a second session."""
+def compare(made: World, rounds: int, title: str, libraries: Sequence[str] = ()) -> list[figures.Line]:
+    """Run both sides in turn; return a line for a first and for a second session."""
     release = made.open()
     files = [str(release.file(file.path)) for file in release.files]
     files.sort(key=lambda path: not path.endswith(".onnx"))
@@ -116,19 +115,19 @@ def compare(made: World, rounds: int, libraries: Sequence[str] = ()) -> dict[str
     for _ in range(rounds + 1):
         bare = process(BARE, order)[0]
         pairs.append((process(LOADER, str(made.state), str(made.now))[0], bare))
-    result: dict[str, Any] = {}
+    lines = []
     for at, name in enumerate(("first", "second")):
         loader, bare = ([side[at] * 1000 for side in sides] for sides in zip(*pairs[1:], strict=True))
-        ratios = [one / other for one, other in zip(loader, bare, strict=True)]
-        result[name] = {
-            "loader_ms": round(statistics.median(loader), 2),
-            "bare_ms": round(statistics.median(bare), 2),
-            "ratio": round(statistics.median(ratios), 3),
-        }
-    return result
+        lines.append(
+            figures.against(
+                f"pins/{title}/{name}", f"loader, {title}, {name} session of a process", loader,
+                "the same hashes and a bare session", bare, bound=1.1, source="design",
+            )
+        )  # fmt: skip
+    return lines
 
 
-def measure(rounds: int, megabytes: int) -> dict[str, Any]:
+def measure(rounds: int, megabytes: int) -> list[figures.Line]:
     """Measure without and with pins in a throw-away place."""
     with tempfile.TemporaryDirectory(prefix="acceptd-bench-", dir="/var/tmp") as name:
         loose = world(Path(name) / "loose", megabytes, SessionOptions())
@@ -136,37 +135,21 @@ def measure(rounds: int, megabytes: int) -> dict[str, Any]:
         pins = {Path(path).name: sha256 for path, sha256 in mapped}
         pinned = world(Path(name) / "pinned", megabytes, SessionOptions(libraries=pins))
         try:
-            return {
-                "rounds": rounds,
-                "model_mib": megabytes,
-                "libraries": len(pins),
-                "unpinned": compare(loose, rounds),
-                "pinned": compare(pinned, rounds, [path for path, _ in mapped]),
-            }
+            lines = compare(loose, rounds, f"{megabytes} MiB without pins")
+            title = f"{megabytes} MiB, {len(pins)} libraries pinned"
+            return lines + compare(pinned, rounds, title, [path for path, _ in mapped])
         finally:
             loose.close()
             pinned.close()
 
 
 def main() -> int:
-    """Measure, print, keep the figures."""
+    """Measure, print and keep the figures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--megabytes", type=int, nargs="+", default=[1, 256])
     given = parser.parse_args()
-    found = [measure(given.rounds, size) for size in given.megabytes]
-    folder = ROOT / "bench" / "results"
-    folder.mkdir(exist_ok=True)
-    (folder / "loader.json").write_text(json.dumps(found, indent=1) + "\n")
-    for one in found:
-        print(f"model of {one['model_mib']} MiB, {one['rounds']} pairs, {one['libraries']} libraries")
-        for case in ("unpinned", "pinned"):
-            for which, row in one[case].items():
-                print(
-                    f"  {case:9} {which:7} loader {row['loader_ms']:8.1f} ms   bare {row['bare_ms']:8.1f} ms   "
-                    f"ratio {row['ratio']:.2f} (target 1.1)"
-                )
-    return 0
+    return figures.save("loader", [line for size in given.megabytes for line in measure(given.rounds, size)])
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 In one process, warm, both sides in turn (A B A B ...), wall clock and processor time; and in fresh interpreters,
 from start to session, where importing onnxruntime is part of both. 300 B is the evidence classifier; 20 MB holds
 its weights; 1.5 GiB has them beside it. The target is a ratio of 1.1 (design, section 10). Also what a promotion
-takes, p50 and p99. ``python -m bench.loader_modes`` writes ``bench/results/loader_modes.json``.
+takes, p50 and p99.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import resource
+import shutil
 import statistics
 import subprocess
 import sys
@@ -23,13 +24,14 @@ import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
 from acceptd.release.model import SessionOptions
+from bench import figures
+from bench.figures import ROOT
 from bench.submission import environment
 from examples.bundle_text import toml_text
 from examples.evidence_classifier import build_model
 from examples.evidence_classifier import manifest as small_manifest
 from tests.release_world import MODEL, World
 
-ROOT: Final = Path(__file__).resolve().parent.parent
 SIDES: Final = """
 import hashlib, json, sys, time
 state, now, mode, rounds, side, *files = sys.argv[1:]
@@ -98,43 +100,39 @@ def bundle(size: str) -> tuple[dict[str, bytes], dict[str, Any]]:
     return {**files, "bundle.toml": toml_text(document).encode()}, document
 
 
-def run(words: list[str]) -> tuple[str, float]:
-    """Return what a fresh interpreter prints, and its processor seconds."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+def run(words: list[str]) -> tuple[str, float, float]:
+    """Return what a fresh interpreter prints, its seconds of wall clock and of processor time."""
+    before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     command = [sys.executable, "-c", SIDES, *words]
     done = subprocess.run(
         command, env=environment() | {"PYTHONPATH": str(ROOT)}, check=True, capture_output=True, text=True
     )
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return done.stdout, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    wall, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
+    return done.stdout, wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def compare(made: World, mode: str, rounds: int, cold: int) -> dict[str, Any]:
-    """Return medians in ms and of the paired ratios."""
+def compare(made: World, size: str, mode: str, rounds: int, cold: int) -> list[figures.Line]:
+    """Return the lines of one size and mode: fresh interpreters, and one that is warm."""
     release = made.open()
     files = sorted((str(release.file(file.path)) for file in release.files), key=lambda one: one[-5:] != ".onnx")
     words = [str(made.state), str(made.now), mode, str(rounds)]
     pairs = json.loads(run([*words, "both", *files])[0])
-    found: dict[str, Any] = {}
-    for at, name in enumerate(("wall", "cpu")):
-        bare, loader = ([pair[side][at] * 1000 for pair in pairs] for side in (0, 1))
-        found[f"warm_{name}"] = summary(bare, loader)
-    fresh = [[run([*words, side, *files])[1] * 1000 for side in ("bare", "loader")] for _ in range(cold)]
-    found["fresh_cpu"] = summary([one for one, _ in fresh], [one for _, one in fresh])
-    return found
+    fresh = [[run([*words, side, *files])[1:] for side in ("bare", "loader")] for _ in range(cold)]
+    lines = []
+    for which, found in (("a fresh interpreter", fresh), ("a warm process", pairs)):
+        for at, clock in enumerate(("", ", processor time")):
+            bare, loader = ([pair[side][at] * 1000 for pair in found] for side in (0, 1))
+            lines.append(
+                figures.against(
+                    f"loader/{size}/{mode}/{which}{clock}", f"loader, {mode}, {size} in {which}{clock}", loader,
+                    "sha256 and a bare session", bare, bound=None if clock else 1.1, source="design",
+                )
+            )  # fmt: skip
+    return lines
 
 
-def summary(bare: list[float], loader: list[float]) -> dict[str, float]:
-    """Return medians of both sides, and of their paired ratios."""
-    return {
-        "bare_ms": round(statistics.median(bare), 2),
-        "loader_ms": round(statistics.median(loader), 2),
-        "ratio": round(statistics.median(b / a for a, b in zip(bare, loader, strict=True)), 3),
-    }
-
-
-def promotions(home: Path, count: int) -> dict[str, float]:
-    """Return what a promotion takes in ms, from the accepted verdict until loaders can see it."""
+def promotions(home: Path, count: int) -> list[figures.Line]:
+    """Return what a promotion takes, from the accepted verdict until loaders can see it."""
     made = World(home)
     taken = []
     for number in range(count):
@@ -144,17 +142,20 @@ def promotions(home: Path, count: int) -> dict[str, float]:
         taken.append((time.perf_counter() - start) * 1000)
     made.close()
     at = statistics.quantiles(taken, n=100, method="inclusive")
-    return {"count": count, "p50_ms": round(at[49], 2), "p99_ms": round(at[98], 2)}
+    return [
+        figures.alone("promotion", f"a promotion, p50 of {count}", taken),
+        figures.alone("promotion/p99", f"a promotion, p99 of {count}", [at[98]]),
+    ]
 
 
 def main() -> int:
-    """Measure, print, keep the figures."""
+    """Measure, print and keep the figures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sizes", nargs="+", choices=["300B", "20MB", "1.5GiB"], default=["300B", "20MB"])
     parser.add_argument("--rounds", type=int, default=0, help="pairs; 0: as many as the size is worth")
     parser.add_argument("--promotions", type=int, default=200)
     given = parser.parse_args()
-    found: dict[str, Any] = {}
+    lines: list[figures.Line] = []
     with tempfile.TemporaryDirectory(prefix="acceptd-bench-", dir="/var/tmp") as name:
         for size in given.sizes:
             home = Path(name) / size
@@ -163,24 +164,17 @@ def main() -> int:
             files, document = bundle(size)
             made.promote(made.accepted(files=files, manifest=document), options=SessionOptions())
             del files
-            rounds = given.rounds or {"300B": 100, "20MB": 20, "1.5GiB": 3}[size]
+            rounds = given.rounds or {"300B": 100, "20MB": 20, "1.5GiB": 4}[size]
             for mode in ("mapped", "memory"):
-                row = found[f"{size} {mode}"] = compare(made, mode, rounds, min(rounds, 9))
-                for what, figures in row.items():
-                    print(
-                        f"{size:7} {mode:7} {what:10} loader {figures['loader_ms']:9.2f} ms   "
-                        f"bare {figures['bare_ms']:9.2f} ms   ratio {figures['ratio']:.2f}"
-                    )
+                lines += compare(made, size, mode, rounds, min(rounds, 9))
+                figures.progress(f"loader: {size}, {mode}")
             made.close()
+            shutil.rmtree(home)
         if given.promotions:
             place = Path(name) / "promotions"
             place.mkdir()
-            found["promotion"] = promotions(place, given.promotions)
-            print(f"promotion: p50 {found['promotion']['p50_ms']} ms, p99 {found['promotion']['p99_ms']} ms")
-    folder = ROOT / "bench" / "results"
-    folder.mkdir(exist_ok=True)
-    (folder / "loader_modes.json").write_text(json.dumps(found, indent=1) + "\n")
-    return 0
+            lines += promotions(place, given.promotions)
+    return figures.save("loader_modes", lines)
 
 
 if __name__ == "__main__":

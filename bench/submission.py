@@ -1,7 +1,7 @@
 """Tiny classifier, drop to promoted with a warm daemon, beside a cold python that loads and runs it once.
 
 Both are measured in turn (A B A B …) in one run, so that a drifting machine hits both alike. The target
-is a ratio at p50 (design, section 10). ``make bench`` writes the figures to ``bench/results``.
+is a ratio at p50 (design, section 10). Also where that time goes, and how many verdicts a second come of a burst.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import shutil
 import statistics
 import subprocess
@@ -22,9 +21,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from bench import figures
+from bench.figures import ROOT
 from examples import evidence_classifier as classifier
 
-ROOT = Path(__file__).resolve().parent.parent
 TEAM = classifier.MODEL_ID.partition("/")[0]
 COLD = """
 import numpy, onnxruntime
@@ -49,11 +49,11 @@ def environment() -> dict[str, str]:
 
 
 @contextmanager
-def daemon(state: Path) -> Iterator[Path]:
-    """Yield the log of a daemon that is ready."""
+def daemon(state: Path, team: str = TEAM) -> Iterator[tuple[Path, int]]:
+    """Yield the log of a daemon that is ready, and its process's number."""
     run = [sys.executable, "-m", "acceptd"]
     subprocess.run(
-        [*run, "init", "--team", TEAM, "--state", str(state)], cwd=ROOT, check=True, capture_output=True
+        [*run, "init", "--team", team, "--state", str(state)], cwd=ROOT, check=True, capture_output=True
     )
     log = state / "daemon.log"
     with log.open("wb") as file:
@@ -63,18 +63,18 @@ def daemon(state: Path) -> Iterator[Path]:
             if process.poll() is not None:
                 raise SystemExit(log.read_text())
             time.sleep(0.01)
-        yield log
+        yield log, process.pid
     finally:
         process.terminate()
         process.wait(60)
 
 
-def warm(state: Path, bundle: Path) -> tuple[float, float]:
+def warm(state: Path, bundle: Path, team: str = TEAM) -> tuple[float, float]:
     """Drop ``bundle``; return (start as epoch seconds, seconds until its verdict stands in the outbox)."""
-    outbox = state / "outbox" / TEAM
+    outbox = state / "outbox" / team
     known = set(os.listdir(outbox))
     began, start = time.time(), time.perf_counter()
-    bundle.rename(state / "inbox" / TEAM / bundle.name)
+    bundle.rename(state / "inbox" / team / bundle.name)
     while True:
         fresh = set(os.listdir(outbox)) - known
         if any((outbox / name / "verdict.json").exists() for name in fresh):
@@ -82,37 +82,58 @@ def warm(state: Path, bundle: Path) -> tuple[float, float]:
         time.sleep(0.0005)
 
 
-def timeline(log: Path, starts: list[float]) -> dict[str, float]:
-    """Return the median milliseconds between the daemon's own log events of each submission."""
+EVENTS = ("claimed", "sealed", "judged", "promoted")
+"""What the daemon's log says of each submission, in order."""
+
+
+def timelines(log: Path) -> list[dict[str, float]]:
+    """Return the moments, in epoch seconds, that the log tells of each promoted submission, in their order."""
     events: dict[str, dict[str, float]] = {}
     for line in log.read_text().splitlines():
         entry = json.loads(line)
-        if entry.get("submission") and entry["event"] in {"claimed", "sealed", "judged", "promoted"}:
+        if entry.get("submission") and entry["event"] in EVENTS:
             stamp = datetime.fromisoformat(entry["timestamp"]).timestamp()
             events.setdefault(entry["submission"], {})[entry["event"]] = stamp
-    whole = [one for one in events.values() if len(one) == 4][-len(starts) :]
+    return [one for one in events.values() if len(one) == len(EVENTS)]
+
+
+def steps(log: Path, drops: list[tuple[float, float]]) -> list[tuple[str, float]]:
+    """Return the median milliseconds between the events of the last drops: (began, seconds to the verdict)."""
     rows: dict[str, list[float]] = {}
-    for begin, one in zip(starts, whole, strict=True):
-        previous = begin
-        for name in ("claimed", "sealed", "judged", "promoted"):
-            rows.setdefault(name, []).append((one[name] - previous) * 1000)
+    for (began, spent), one in zip(drops, timelines(log)[-len(drops) :], strict=True):
+        previous = began
+        for name in EVENTS:
+            rows.setdefault(f"until {name}", []).append((one[name] - previous) * 1000)
             previous = one[name]
-    return {name: round(statistics.median(values), 2) for name, values in rows.items()}
+        rows.setdefault("until told", []).append((began + spent - previous) * 1000)
+    return [(name, statistics.median(values)) for name, values in rows.items()]
 
 
-def stages(state: Path) -> dict[str, float]:
+def verdicts(state: Path, team: str, last: int) -> list[dict[str, Any]]:
+    """Return the last so many verdicts, in their order; all where ``last`` is 0."""
+    files = sorted((state / "outbox" / team).glob("*/verdict.json"), key=lambda file: file.stat().st_mtime_ns)
+    return [json.loads(file.read_bytes()) for file in files[-last:]]
+
+
+def stages(state: Path, team: str = TEAM, last: int = 0) -> list[tuple[str, float]]:
     """Return the median milliseconds of each stage, as the verdicts say."""
     rows: dict[str, list[float]] = {}
-    for file in (state / "outbox" / TEAM).glob("*/verdict.json"):
-        for name, value in json.loads(file.read_bytes())["timings_ms"].items():
+    for one in verdicts(state, team, last):
+        for name, value in one["timings_ms"].items():
             rows.setdefault(name, []).append(float(value))
-    return {name: round(statistics.median(values), 2) for name, values in rows.items()}
+    return [(name, statistics.median(values)) for name, values in rows.items()]
 
 
-def percentile(values: list[float], share: float) -> float:
-    """Return the nearest-rank percentile."""
-    ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+def jobs(state: Path, team: str = TEAM, last: int = 0) -> list[tuple[str, float]]:
+    """Return the median milliseconds of processor time of each kind of job, as the verdicts say, and of all."""
+    rows: dict[str, list[float]] = {}
+    for one in verdicts(state, team, last):
+        spent: dict[str, float] = {}
+        for job in one["resources"]["jobs"]:
+            spent[job["kind"]] = spent.get(job["kind"], 0.0) + job["cpu_ms"]
+        for name, value in (*spent.items(), ("all jobs", sum(spent.values()))):
+            rows.setdefault(name, []).append(value)
+    return [(name, statistics.median(values)) for name, values in rows.items()]
 
 
 def throughput(state: Path, stage: Path, count: int) -> float:
@@ -128,60 +149,48 @@ def throughput(state: Path, stage: Path, count: int) -> float:
     return count / (time.perf_counter() - start)
 
 
-def measure(rounds: int, burst: int) -> dict[str, Any]:
-    """Run everything in a throw-away state directory."""
+def measure(rounds: int, burst: int) -> int:
+    """Run everything in a throw-away state directory, print and keep the figures."""
     home = Path(tempfile.mkdtemp(prefix="acceptd-bench-", dir="/var/tmp"))
     try:
         state, stage = home / "state", home / "stage"
         model = classifier.write_bundle(home / "reference") / "model.onnx"
-        bundles = [classifier.write_bundle(stage / f"b{n}", version=f"1.{n}.0") for n in range(rounds + 3)]
-        with daemon(state) as log:
-            for bundle in bundles[:3]:  # warm-up, not counted
-                warm(state, bundle)
-                cold(model)
-            cold_s, warm_s, starts = [], [], []
-            for bundle in bundles[3:]:
-                cold_s.append(cold(model))
-                began, spent = warm(state, bundle)
-                warm_s.append(spent)
-                starts.append(began)
-            line, stage_ms = timeline(log, starts), stages(state)
+        bundles = iter([classifier.write_bundle(stage / f"b{n}", version=f"1.{n}.0") for n in range(rounds + 3)])
+        drops: list[tuple[float, float]] = []
+
+        def dropped() -> float:
+            drops.append(warm(state, next(bundles)))
+            return drops[-1][1]
+
+        with daemon(state) as (log, _):
+            taken = figures.in_turn({"cold": lambda: cold(model), "drop": dropped}, rounds, warm=3)
+            parts = [
+                figures.part("tiny, from the drop to the verdict", steps(log, drops[3:])),
+                figures.part("tiny, stages of the judgement", stages(state)),
+            ]
+            busy = jobs(state)
+            parts.append(figures.part("tiny, processor time in its jobs", busy))
             rate = throughput(state, stage, burst)
-        ratios = [one / other for one, other in zip(warm_s, cold_s, strict=True)]
-        return {
-            "rounds": rounds,
-            "machine": {"cpus": os.cpu_count(), "kernel": platform.release(), "python": platform.python_version()},
-            "cold_python_ms": {"p50": percentile(cold_s, 0.5) * 1000, "p95": percentile(cold_s, 0.95) * 1000},
-            "drop_to_promoted_ms": {"p50": percentile(warm_s, 0.5) * 1000, "p95": percentile(warm_s, 0.95) * 1000},
-            "ratio_p50": statistics.median(ratios),
-            "throughput_per_s": rate,
-            "timeline_ms": line,
-            "stages_ms": stage_ms,
-        }
     finally:
         shutil.rmtree(home, ignore_errors=True)
+    line = figures.against(
+        "submission", "309 bytes of model, drop to promoted, warm daemon", taken["drop"],
+        "a cold python that runs it", taken["cold"], bound=0.5, source="design",
+    )  # fmt: skip
+    many = figures.alone("throughput", f"{burst} such drops at once, verdicts a second", [rate], unit="/s")
+    inside = figures.alone(
+        "submission/jobs", "processor time in all jobs of one such verdict", [dict(busy)["all jobs"]]
+    )
+    return figures.save("submission", [line, inside, many], parts=parts)
 
 
 def main() -> int:
-    """Measure, print, keep the figures."""
+    """Measure."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--burst", type=int, default=60)
     given = parser.parse_args()
-    found = measure(given.rounds, given.burst)
-    folder = ROOT / "bench" / "results"
-    folder.mkdir(exist_ok=True)
-    (folder / "submission.json").write_text(json.dumps(found, indent=1) + "\n")
-    for name in ("cold_python_ms", "drop_to_promoted_ms"):
-        print(f"{name:22} p50 {found[name]['p50']:7.1f}   p95 {found[name]['p95']:7.1f}")
-    print(f"{'ratio at p50':22} {found['ratio_p50']:.2f} (paired, median of {found['rounds']}; target 0.5)")
-    print(f"{'throughput':22} {found['throughput_per_s']:.1f} verdicts a second")
-    print("\nwhere the time goes (medians, ms)")
-    for title, rows in (("from the drop", found["timeline_ms"]), ("inside `judged`", found["stages_ms"])):
-        print(f"  {title}")
-        for name, value in rows.items():
-            print(f"    {name:12} {value:7.2f}")
-    return 0
+    return measure(given.rounds, given.burst)
 
 
 if __name__ == "__main__":

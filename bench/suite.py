@@ -1,14 +1,13 @@
 """ONNX's backend cases through ``check --suite``: mean wall clock per case beside a cold python.
 
-The cold python imports onnxruntime, loads the tiny classifier and runs it once; it is measured before and after
-the suite in one run, so that a drifting machine hits both. The target is a ratio (design, section 10). The suite's
-own start is in its mean: with a sample it weighs more than with all 2,033 cases (``--cases 0``).
+The cold python imports onnxruntime, loads the tiny classifier and runs it once. The cases are dealt into parts,
+with cold pythons before, between and after those (A B A B …): each part's mean is held against the colds around
+it. A suite's own start is in its mean, as often as there are parts. The target is a ratio (design, section 10).
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import shutil
 import statistics
 import subprocess
@@ -16,10 +15,12 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from acceptd import local
-from bench.submission import ROOT, cold, environment
+from bench import figures
+from bench.figures import ROOT
+from bench.submission import cold, environment
 from examples import evidence_classifier as classifier
 from tools.backend_suite import write_suite
 
@@ -28,13 +29,13 @@ CACHE: Final = ROOT / ".cache" / "backend"
 RULES: Final = ("--set", "operators.mode=any", "--set", "manifest.inferred=accept")
 
 
-def sample(suite: Path, count: int, out: Path) -> list[Path]:
-    """Copy ``count`` cases, spread evenly over the sorted paths, to ``out``; all where ``count`` is 0."""
+def deal(suite: Path, count: int, parts: int, out: Path) -> list[int]:
+    """Copy ``count`` cases (0: all), spread evenly over the sorted paths; return how many each part got."""
     cases = local.find_cases(suite)
     chosen = cases if not count else [cases[number * len(cases) // count] for number in range(count)]
-    for case in chosen:
-        shutil.copytree(case, out / case.relative_to(suite))
-    return chosen
+    for number, case in enumerate(chosen):
+        shutil.copytree(case, out / str(number % parts) / case.relative_to(suite))
+    return [len(chosen[part::parts]) for part in range(parts)]
 
 
 def whole(suite: Path) -> float:
@@ -53,41 +54,36 @@ def whole(suite: Path) -> float:
     return time.perf_counter() - start
 
 
-def measure(count: int, rounds: int) -> dict[str, Any]:
-    """Return the figures of one comparison."""
-    with tempfile.TemporaryDirectory(prefix="bench-suite-") as place:
-        suite = CACHE
-        if not suite.is_dir():
-            suite = Path(place, "all")
-            write_suite(suite)
+def measure(count: int, parts: int, rounds: int) -> int:
+    """Measure, print and keep the figures."""
+    CACHE.parent.mkdir(parents=True, exist_ok=True)
+    if not CACHE.is_dir():
+        write_suite(CACHE)
+    with tempfile.TemporaryDirectory(prefix="bench-suite-", dir="/var/tmp") as place:
         bundle = classifier.write_bundle(Path(place, "tiny"))
-        chosen = sample(suite, count, Path(place, "sample"))
-        colds = [cold(bundle / "model.onnx") for _ in range(rounds)]
-        seconds = whole(Path(place, "sample"))
-        colds += [cold(bundle / "model.onnx") for _ in range(rounds)]
-    beside = statistics.median(colds)
-    return {
-        "cases": len(chosen),
-        "suite_s": round(seconds, 3),
-        "per_case_ms": round(seconds / len(chosen) * 1000, 2),
-        "cold_ms": round(beside * 1000, 2),
-        "ratio": round(seconds / len(chosen) / beside, 3),
-        "target": TARGET,
-    }
+        cases = deal(CACHE, count, parts, Path(place, "parts"))
+        colds = [[cold(bundle / "model.onnx") for _ in range(rounds)]]
+        each = []
+        for number, many in enumerate(cases):
+            each.append(whole(Path(place, "parts", str(number))) / many * 1000)
+            colds.append([cold(bundle / "model.onnx") for _ in range(rounds)])
+            figures.progress(f"suite {number + 1}/{parts}: {many} cases, {each[-1]:.1f} ms each")
+    around = [statistics.median(colds[at] + colds[at + 1]) * 1000 for at in range(parts)]
+    line = figures.against(
+        "suite", f"{sum(cases):,} ONNX backend cases, `check --suite`, mean per case", each,
+        "a cold python that runs the tiny model", around, bound=TARGET, source="design",
+    )  # fmt: skip
+    return figures.save("suite", [line], detail={"cases": sum(cases), "parts": parts})
 
 
 def main() -> int:
-    """Measure, print, and write ``bench/results/suite.json``."""
+    """Measure."""
     parser = argparse.ArgumentParser(description="check --suite per case beside a cold python.")
     parser.add_argument("--cases", type=int, default=200, help="how many cases; 0: all (default 200)")
-    parser.add_argument("--rounds", type=int, default=5, help="cold pythons before, and after (default 5)")
+    parser.add_argument("--parts", type=int, default=1, help="parts with cold pythons between them (default 1)")
+    parser.add_argument("--rounds", type=int, default=5, help="cold pythons before and after each (default 5)")
     given = parser.parse_args()
-    figures = measure(given.cases, given.rounds)
-    results = ROOT / "bench" / "results"
-    results.mkdir(exist_ok=True)
-    (results / "suite.json").write_text(json.dumps(figures, indent=1) + "\n")
-    print(json.dumps(figures, indent=1))
-    return 0
+    return measure(given.cases, given.parts, given.rounds)
 
 
 if __name__ == "__main__":
