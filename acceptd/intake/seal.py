@@ -59,7 +59,7 @@ def seal_directory(
         raise source_error(error, "(drop)") from error
     try:
         with SealTarget(target, temporary, durable=durable) as sealed:
-            _Walk(limits, sealed).directory(source_fd, sealed.fd, "")
+            _Walk(limits, sealed, _Owner.of(source_fd)).directory(source_fd, sealed.fd, "")
             return sealed.publish("directory")
     finally:
         os.close(source_fd)
@@ -75,7 +75,9 @@ def copy_archive(
         raise source_error(error, "(drop)") from error
     try:
         with SealTarget(target, temporary) as sealed:
-            _Walk(limits, sealed).file(parent, os.fsencode(source.name), sealed.fd, ARCHIVE_NAME)
+            _Walk(limits, sealed, _Owner.of(parent)).file(
+                parent, os.fsencode(source.name), sealed.fd, ARCHIVE_NAME
+            )
             file = sealed.publish("directory").files[0]
     finally:
         os.close(parent)
@@ -102,11 +104,35 @@ def source_error(error: OSError, where: str) -> SealError:
             return SealError("seal/unreadable", where, f"cannot be read: {reason}")
 
 
+@dataclass(frozen=True)
+class _Owner:
+    """Whose directory a drop is. What acceptd may read by its rights alone it must not read for somebody else.
+
+    Who can write a directory can move another's file from it into a drop, and perhaps not read it (rename(2)).
+    """
+
+    uid: int
+    gid: int
+
+    @classmethod
+    def of(cls, directory: int) -> _Owner | None:
+        """Return the owner of an open directory; None for root and ourselves, who may read what acceptd may."""
+        found = os.fstat(directory)
+        return None if found.st_uid in {0, os.geteuid()} else cls(found.st_uid, found.st_gid)
+
+    def reads(self, found: os.stat_result) -> bool:
+        """Say whether the owner may read a file or list a directory, by what its mode says."""
+        if found.st_uid == self.uid or found.st_mode & stat.S_IROTH:
+            return True
+        return found.st_gid == self.gid and bool(found.st_mode & stat.S_IRGRP)
+
+
 class _Walk:
     """Walks one drop, depth first, by descriptors; at most ``path_depth`` of them are open."""
 
-    def __init__(self, limits: LimitsTable, target: SealTarget) -> None:
+    def __init__(self, limits: LimitsTable, target: SealTarget, owner: _Owner | None) -> None:
         self._limits = limits
+        self._owner = owner
         self._target = target
         self._inventory = Inventory(limits)
         self._budget = self._inventory.entry_budget()
@@ -151,6 +177,7 @@ class _Walk:
             raise source_error(error, shown(path)) from error
         name = path.rpartition("/")[2]
         try:
+            self._theirs(os.fstat(inner), shown(path))
             made = self._target.make_directory(target, name)
             try:
                 count = self.directory(inner, made, path)
@@ -175,6 +202,7 @@ class _Walk:
         try:
             before = os.fstat(fd)
             _regular(before, where)
+            self._theirs(before, where)
             self._inventory.file(path, before.st_size)
             holes = self._space(fd, before, where)
             out = self._target.create(target, path.rpartition("/")[2])
@@ -187,6 +215,14 @@ class _Walk:
         finally:
             os.close(fd)
         self._target.add(path, copied.sha256, copied.size, copied.native, holes)
+
+    def _theirs(self, found: os.stat_result, where: str) -> None:
+        """Refuse what the owner of the drop may not read."""
+        if self._owner is not None and not self._owner.reads(found):
+            message = (
+                f"belongs to uid {found.st_uid}, who lets the drop's owner, uid {self._owner.uid}, not read it"
+            )
+            raise SealError("seal/unreadable", where, message)
 
     def _space(self, fd: int, found: os.stat_result, where: str) -> int:
         """Return the bytes of holes; refuse a file that is almost nothing else, or too much space together."""
