@@ -15,6 +15,8 @@ INTAKE_QUEUES: Final = intake_queue("")
 ROLES: Final = ("intake", "worker", "promoter")
 STILL_SECONDS: Final = 900.0
 """A submission that nothing was done about for so long stands still."""
+STORE_AWAY: Final = "the object store cannot be reached"
+"""How a node's standing begins where it is so."""
 _NEEDS: Final = {"claimed": "intake", "sealed": "promoter", "examined": "promoter", "judged": "promoter"}
 _SHORT: Final = 12
 
@@ -160,10 +162,16 @@ def _lost(facts: Facts) -> list[Trouble]:
 
 def _said(facts: Facts) -> list[Trouble]:
     return [
-        Trouble(node.name, node.told.standing, f"look at the log of {node.name}")
+        Trouble(node.name, node.told.standing, _remedy(node))
         for node in facts.nodes
         if node.told.standing and node.status in {"up", "draining"}
     ]
+
+
+def _remedy(node: Node) -> str:
+    if node.told.standing.startswith(STORE_AWAY):
+        return f"look at the store, and at the network between; acceptd doctor on {node.name} asks it again"
+    return f"look at the log of {node.name}"
 
 
 def _policies(facts: Facts) -> list[Trouble]:

@@ -11,6 +11,7 @@ import pytest
 
 from acceptd.cli.fleet_words import as_json
 from acceptd.fleet.look import look
+from acceptd.fleet.standing import STORE_AWAY
 from acceptd.record import tables
 from tests.fleet.postgres import Server
 from tests.fleet.roles_world import Fleet
@@ -140,3 +141,18 @@ def test_a_record_that_is_migrated_beyond_a_running_node_ends_it_and_keeps_it_fr
     until(fleet, again.ended, "it does not start")
     assert again.code == 2
     assert "use the acceptd that wrote it, or a later one" in again.tail()
+
+
+def test_a_store_that_is_away_is_on_the_screen_though_nobody_has_anything_to_do(fleet: Fleet) -> None:
+    fleet.start("promoter", "w1")
+    until(fleet, lambda: len(status(fleet)["nodes"]) == 2, "both have beaten")
+    until(fleet, lambda: not away(fleet), "both reach the store")
+    (fleet.root / "objects").rename(fleet.root / "elsewhere")  # as a volume that is not mounted
+    until(fleet, lambda: away(fleet) == {"promoter", "w1"}, "both say that it is away")
+    (fleet.root / "elsewhere").rename(fleet.root / "objects")
+    until(fleet, lambda: not away(fleet), "both reach it again")
+
+
+def away(fleet: Fleet) -> set[str]:
+    """Return the nodes that say that they do not reach the object store."""
+    return {one["what"] for one in status(fleet)["troubles"] if one["says"].startswith(STORE_AWAY)}

@@ -20,6 +20,7 @@ from acceptd.fleet.sites.node import Node
 from acceptd.fleet.sites.promoter import PromoterWing
 from acceptd.fleet.sites.wing import Wing
 from acceptd.fleet.sites.worker import WorkerWing, served
+from acceptd.fleet.storewatch import StoreWatch
 from acceptd.housekeeping import guarded
 from acceptd.judge.profiles import Target
 from acceptd.record.node_key import node_signer
@@ -40,6 +41,7 @@ class FleetSite:
         self._wings: list[Wing] = []
         self._node: Node | None = None
         self._beat: Beat | None = None
+        self._store: StoreWatch | None = None
         self._drained = False
 
     # -- start ----------------------------------------------------------------------------------------
@@ -63,6 +65,8 @@ class FleetSite:
             self._wings.append(wing)
         self._beat = Beat(Nodes(node.ledger), self._told, self._drain_asked, on_outdated=helm.end, url=node.url)
         stack.callback(self._beat.stop)
+        self._store = StoreWatch(node.objects.remote, self._beat.nudge)
+        stack.callback(self._store.stop)
 
     def _runs(self, rules: Rules) -> list[Target]:
         """Return the profiles that jobs are run under here."""
@@ -80,6 +84,8 @@ class FleetSite:
             wing.begin()
         assert self._beat is not None
         self._beat.start()
+        assert self._store is not None
+        self._store.start()
         self.room()
 
     def shown(self, pulse: Pulse) -> AbstractContextManager[None]:
@@ -127,7 +133,7 @@ class FleetSite:
             taking=not self._drained,
             policy=rules.policy_digest,
             profiles={one.profile.name: one.digest for one in rules.targets},
-            standing="; ".join(word for word in (node.warning, *(wing.remark() for wing in self._wings)) if word),
+            standing="; ".join(word for word in (self._away(), node.warning, *self._remarks()) if word),
         )
 
     def _drain_asked(self, draining: bool) -> None:
@@ -170,7 +176,13 @@ class FleetSite:
     def remark(self) -> str:
         """Return what is unusual."""
         words = ["drained by the operator"] if self._drained else []
-        return "; ".join(word for word in (*words, *(wing.remark() for wing in self._wings)) if word)
+        return "; ".join(word for word in (*words, self._away(), *self._remarks()) if word)
+
+    def _remarks(self) -> Iterator[str]:
+        return (wing.remark() for wing in self._wings)
+
+    def _away(self) -> str:
+        return "" if self._store is None else self._store.remark()
 
     # -- stop -------------------------------------------------------------------------------------------
 
@@ -213,6 +225,8 @@ class FleetSite:
             self._machine.journal.stop()
         for wing in self._wings:
             wing.end()
+        if self._store is not None:
+            self._store.stop()
         if self._beat is not None:
             self._beat.stop()
 
