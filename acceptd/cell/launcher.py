@@ -23,7 +23,7 @@ from typing import Final, Literal
 
 from acceptd import powers
 from acceptd.bytecode import compiled
-from acceptd.cell import cgroup
+from acceptd.cell import cgroup, guard
 from acceptd.errors import CellUnavailableError, InternalError
 from acceptd.runtime.interpreter import Interpreter, examine
 from acceptd.runtime.told import Told
@@ -244,13 +244,12 @@ def start(
     with theirs:
         # bubblewrap passes inherited descriptors through: exactly this one, and the parent is told its number.
         process = subprocess.Popen(
-            [*command, str(theirs.fileno())],
-            pass_fds=(theirs.fileno(),),
+            guard.guarded([*command, str(guard.CONTROL)]),
             env={},  # bubblewrap itself heeds LD_PRELOAD and LD_LIBRARY_PATH of whoever starts acceptd
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,
+            stdout=theirs.fileno(),
             stderr=subprocess.PIPE,
-            process_group=0,  # see `end`
+            process_group=0,  # see `end` and the guard
             # Root drops inside: bubblewrap as root builds the same root without a user namespace around it.
             **({} if os.getuid() == 0 else powers.as_user(uid, gid)),
         )
@@ -264,13 +263,14 @@ def start(
         begun(None)
     if hello[:1] != b"R":
         end(process)
+        ours.close()  # first: who was past dying with bubblewrap ends with the socket, and its complaint with it
         _, complaint = process.communicate()
-        ours.close()
         whose = "" if role == "all" else f" with {interpreter.path}"
         raise CellUnavailableError(
             f"the cell did not start{whose}: {_last_line(complaint)}",
             remedy="run `acceptd doctor`: it tries each wall and names what is missing",
         )
+    guard.stands(process)
     ours.settimeout(None)
     try:
         facts = json.loads(hello[1:])
@@ -292,6 +292,7 @@ def end(process: subprocess.Popen[bytes]) -> None:
 
     bubblewrap's first child waits for a word of its parent's before it asks to die with it: killing the parent
     alone leaves it behind for ever, with our pipe open. Both are in one process group until the cell stands.
+    Where we are killed ourselves, the guard does this (:mod:`acceptd.cell.guard`).
     """
     if process.returncode is None:  # not reaped: the number is still its own
         with contextlib.suppress(ProcessLookupError):

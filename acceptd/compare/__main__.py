@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import os
+import select
 import socket
 import sys
+import threading
 
 from acceptd.compare import protocol
 from acceptd.compare.blob import Blob
@@ -46,6 +48,17 @@ def warm() -> None:
         compare(CompareTask(pairs=pairs, inputs=[low], labelled=[answers]), blobs)
 
 
+def end_with(sock: socket.socket) -> None:
+    """End this process as soon as the other side of ``sock`` is gone, in the middle of a task too.
+
+    A task may take minutes; whoever asked for it may be killed meanwhile.
+    """
+    poller = select.poll()
+    poller.register(sock, 0)  # of a hang-up the kernel tells unasked, and of nothing else
+    poller.poll()
+    os._exit(0)
+
+
 def main() -> int:
     """Serve until the socket closes; 0 then, 70 where the privileges could not be dropped (by traceback)."""
     parser = argparse.ArgumentParser(prog="acceptd.compare")
@@ -54,6 +67,7 @@ def main() -> int:
     parser.add_argument("--gid", type=int)
     options = parser.parse_args()
     sock = socket.socket(fileno=options.socket)
+    threading.Thread(target=end_with, args=(sock,), daemon=True, name="comparer-end").start()
     os.umask(0o077)
     warm()
     confine(options.uid, options.gid)

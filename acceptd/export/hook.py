@@ -69,6 +69,7 @@ class Hook:
     def run(self, event: Mapping[str, Any]) -> Ran:
         """Tell the command of one event and wait for its end."""
         order = {
+            "parent": os.getpid(),
             "command": list(self.command),
             "uid": self.uid,
             "gid": self.gid,

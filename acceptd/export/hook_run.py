@@ -2,8 +2,9 @@
 
 Started by :mod:`acceptd.export.hook` in an interpreter of its own (``python -I -S``), never imported by the
 daemon: it forks, gives up rights and kills. Its standard input is the order, one JSON object: ``command``,
-``uid`` and ``gid`` (null: keep them), ``seconds``, ``most`` (bytes that are kept of what the command says) and
-``event`` (text for the command's standard input). Its answer is one JSON object on standard output.
+``parent`` (the process that orders it), ``uid`` and ``gid`` (null: keep them), ``seconds``, ``most`` (bytes that
+are kept of what the command says) and ``event`` (text for the command's standard input). Its answer is one JSON
+object on standard output.
 
 All that the command starts ends with it: this process adopts orphans (prctl(2), PR_SET_CHILD_SUBREAPER), and kills
 until none of its descendants is left, also of those who left the process group.
@@ -20,7 +21,7 @@ import selectors
 import signal
 import sys
 import time
-from typing import Any
+from typing import Any, NoReturn
 
 PR_SET_PDEATHSIG, PR_SET_NO_NEW_PRIVS, PR_SET_CHILD_SUBREAPER = 1, 38, 36
 ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8", "HOME": "/nonexistent"}
@@ -32,8 +33,10 @@ def main() -> None:
     order = json.loads(sys.stdin.buffer.read())
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)  # the daemon's end is the hook's
     signal.signal(signal.SIGTERM, _end)
+    libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)  # the daemon's end is the hook's
+    if os.getppid() != order["parent"]:  # it ended before the kernel was asked to tell of it
+        _end(0, None)
     try:
         answer = run(order, libc)
     finally:
@@ -41,7 +44,7 @@ def main() -> None:
     json.dump(answer, sys.stdout)
 
 
-def _end(_number: int, _frame: object) -> None:
+def _end(_number: int, _frame: object) -> NoReturn:
     kill_all()
     os._exit(143)
 

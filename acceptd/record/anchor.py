@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
+from acceptd import leash
 from acceptd.errors import AnchorError, ConfigError
 from acceptd.intake.files import replace_file
 from acceptd.policy.trusted import check_program
@@ -222,14 +223,24 @@ class Command:
 
 
 def _run(command: list[str], given: bytes, words: str) -> bytes:
+    pipe = subprocess.PIPE
     try:
-        done = subprocess.run(command, input=given, capture_output=True, timeout=SECONDS, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
+        process = subprocess.Popen(
+            leash.command(command), stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True
+        )
+    except OSError as error:
         raise AnchorError(f"{words}: {error}") from error
-    if done.returncode != 0:
-        told = done.stderr.decode("utf-8", "replace").strip().splitlines()
-        raise AnchorError(f"{words}: ended with {done.returncode}: {told[-1][:200] if told else 'no word why'}")
-    return done.stdout[: MAX_NOTE * KEPT * 4]
+    with process:
+        try:
+            out, said = process.communicate(given, timeout=SECONDS)
+        except subprocess.TimeoutExpired as error:
+            raise AnchorError(f"{words}: gave no answer within {SECONDS:g} s") from error
+        finally:
+            process.terminate()  # no more than that: its leash kills the rest
+    if process.returncode != 0:
+        told = said.decode("utf-8", "replace").strip().splitlines()
+        raise AnchorError(f"{words}: ended with {process.returncode}: {told[-1][:200] if told else 'no word why'}")
+    return out[: MAX_NOTE * KEPT * 4]
 
 
 @contextlib.contextmanager

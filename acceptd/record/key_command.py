@@ -2,15 +2,14 @@
 
 ``COMMAND... sign ROLE KEY_ID`` gets the bytes to sign on its standard input and answers with the raw 64 bytes of
 the Ed25519 signature (RFC 8032, PureEdDSA: the message itself is signed, not a digest of it) on its standard
-output, and ends with 0. It is run without a shell, in a process group of its own that is killed when its time
-is over. What it answers is verified with the public key that we know before it is used.
+output, and ends with 0. It is run without a shell, on a leash (:mod:`acceptd.leash`): it ends, with all that it
+started, when its time is over and when acceptd is killed. What it answers is verified with the public key that we
+know before it is used.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
-import signal
 import subprocess
 import time
 from collections.abc import Sequence
@@ -21,6 +20,7 @@ from typing import BinaryIO, Final
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
+from acceptd import leash
 from acceptd.errors import SigningError
 from acceptd.policy.trusted import check_program
 from acceptd.record.keys import PublicKey, Signer
@@ -70,14 +70,15 @@ class KeyCommand:
             given.seek(0)
             command = [*self.program, "sign", self.key.role, self.key.key_id]
             try:
-                process = subprocess.Popen(command, stdin=given, stdout=out, stderr=said, start_new_session=True)
+                process = subprocess.Popen(
+                    leash.command(command), stdin=given, stdout=out, stderr=said, start_new_session=True
+                )
             except OSError as error:
                 raise self._failed(str(error.strerror)) from error
             try:
                 code = self._ended(process, (out, said))
             finally:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
+                process.terminate()  # no more than that: its leash kills the rest
                 process.wait()
             if code != 0:
                 raise self._failed(f"it ended with {code}: {_last_line(said)}")
