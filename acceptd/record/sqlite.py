@@ -41,6 +41,13 @@ _STORAGE: Final = frozenset(
     }
 )
 """Kinds of errors that are the machine's. What is damaged (SQLITE_CORRUPT, SQLITE_NOTADB) is none of them."""
+_REMEDIES: Final = {
+    sqlite3.SQLITE_FULL: "make room on that disk",
+    sqlite3.SQLITE_READONLY: "let it be written: its mount, its owner, its mode",
+    sqlite3.SQLITE_CANTOPEN: "see to the file and its directory, and to how many files may be open",
+    sqlite3.SQLITE_NOMEM: "give this process more memory",
+}
+"""What whoever runs acceptd can do about it, in the same line."""
 
 
 class SqliteDatabase(Database):
@@ -215,12 +222,16 @@ def translated(path: Path) -> Iterator[None]:
         if "locked" in said or "busy" in said:
             raise LedgerStorageError(f"{path}: another process kept it busy for too long") from error
         if _kind(error.orig) in _STORAGE:
-            raise LedgerStorageError(f"{path}: {said}") from error
-        raise LedgerError(f"{path}: {said}") from error
+            raise LedgerStorageError(f"{path}: {said}{_remedy(error.orig)}") from error
+        raise LedgerError(f"{path}: {said}{_remedy(error.orig)}") from error
     except UnicodeEncodeError as error:  # a lone surrogate, as in a file name that is no UTF-8
         raise LedgerError(f"{path}: text that is not valid Unicode") from error
     except (SQLAlchemyError, sqlite3.Error) as error:
         raise (LedgerStorageError if _kind(error) in _STORAGE else LedgerError)(f"{path}: {error}") from error
+
+
+def _remedy(error: object) -> str:
+    return next((f"; {words}" for kind, words in _REMEDIES.items() if _kind(error) == kind), "")
 
 
 def _kind(error: object) -> int:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy.exc import OperationalError
 
 from acceptd import key_rotation
 from acceptd.errors import LedgerError, LedgerStorageError, ReleaseError, StateError
@@ -18,6 +20,7 @@ from acceptd.record.keys import load_signer
 from acceptd.record.keystore import own_history, pending
 from acceptd.record.log import Ledger
 from acceptd.record.notary import Notary
+from acceptd.record.sqlite import translated
 from acceptd.release import audit as release_audit
 from acceptd.release import channel as channels
 from acceptd.release import memory, objects, settle
@@ -330,3 +333,22 @@ def test_what_is_read_of_a_book_is_what_stands_after_a_refusal(world: World) -> 
     row = read_book(world.ledger).current(MODEL, "production")
     assert row is not None
     assert row.number == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "remedy"),
+    [
+        (sqlite3.SQLITE_FULL, "make room on that disk"),
+        (sqlite3.SQLITE_READONLY, "let it be written: its mount, its owner, its mode"),
+        (sqlite3.SQLITE_CANTOPEN | 4 << 8, "see to the file and its directory, and to how many files may be open"),
+        (sqlite3.SQLITE_NOMEM, "give this process more memory"),
+    ],
+)
+def test_a_ledger_that_the_machine_refuses_says_what_can_be_done(kind: int, remedy: str, tmp_path: Path) -> None:
+    refused = sqlite3.OperationalError("refused")
+    refused.sqlite_errorcode = kind
+    with (
+        pytest.raises(LedgerStorageError, match=f"ledger.sqlite3: refused; {remedy}$"),
+        translated(tmp_path / "ledger.sqlite3"),
+    ):
+        raise OperationalError("INSERT", {}, refused)

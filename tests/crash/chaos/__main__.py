@@ -10,6 +10,7 @@ import argparse
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -35,8 +36,13 @@ DROPS = 40
 Kind = tuple[str, Act]
 
 
-def plan(chance: random.Random, kills: int, faults: int, only: list[str]) -> list[Kind]:
-    """Return what is done, in order: each kind by its share, mixed."""
+def plan(chance: random.Random, kills: int, faults: int, only: list[str], *, each: bool = False) -> list[Kind]:
+    """Return what is done, in order: each kind by its share, mixed; ``each``: every kind once."""
+    if each:
+        named = {
+            name: kind for name, kind in {**KILLS, **FAULTS}.items() if any(word in name for word in only or [""])
+        }
+        return [(name, act) for name, (_, act) in named.items()]
     chosen: list[Kind] = []
     for count, kinds in ((kills, KILLS), (faults, FAULTS)):
         mine = {name: kind for name, kind in kinds.items() if not only or any(word in name for word in only)}
@@ -58,19 +64,21 @@ def towns(place: Path | None, chance: random.Random, own: bool) -> Iterator[Town
     home.chmod(0o755)
     where = home / "disk"
     where.mkdir()
-    with disk.mounted(where) if own else disk.plain():
-        town = Town(home, where, chance, DROPS)
-        town.ours = frozenset(one.pid for one in psutil.Process().children())
-        try:
-            yield town
-        finally:
-            town.close()
-    shutil.rmtree(home, ignore_errors=True)
+    try:
+        with disk.mounted(where) if own else disk.plain():
+            town = Town(home, where, chance, DROPS)
+            town.ours = frozenset(one.pid for one in psutil.Process().children())
+            try:
+                yield town
+            finally:
+                town.close()
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
 
 
 def once(town: Town, act: Act) -> tuple[str, str]:
     """Do one act to a town and look at every promise; return what came of it and what does not hold, else ""."""
-    word = "not finished"
+    word, town.mute = "not finished", False
     try:
         try:
             word = act(town)
@@ -122,11 +130,17 @@ def run(
                 began = time.monotonic()
                 word, wrong = once(town, act)
                 tally.add(name, word, wrong, town)
-                say(f"[{tally.kills} kills, act {tally.total}] {name}: {word}; {time.monotonic() - began:.1f} s")
+                words, town.last_words = f" [{town.last_words}]" if town.last_words else "", ""
+                took = f"{time.monotonic() - began:.1f} s"
+                say(f"[{tally.kills} kills, act {tally.total}] {name}: {word}; {took}{words}")
                 if wrong:
                     say(f"  BROKEN {wrong}")
                     say(f"  what is left of it lies in {kept(town, seed, tally.total)}")
                     break
+
+
+def _say(words: str) -> None:
+    print(words, file=sys.stderr, flush=True)
 
 
 def main() -> int:
@@ -136,24 +150,21 @@ def main() -> int:
     parser.add_argument("--faults", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", nargs="*", default=[], help="words of the kinds that are wanted, where not all")
+    parser.add_argument("--each", action="store_true", help="every kind once, whatever its share")
     parser.add_argument("--directory", type=Path, help="make the states here; else in memory")
     parser.add_argument("--json", type=Path, default=Path(".cache/chaos.json"), help="what came of it")
     chosen = parser.parse_args()
     disk.alone("tests.crash.chaos", sys.argv[1:])
     adopt_orphans()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended before its end"))
     tally = Tally(chosen.seed, chosen.json)
-    acts = plan(random.Random(chosen.seed), chosen.kills, chosen.faults, chosen.only)
-    with warm_database():
-        commands.run("--version")  # the process that starts commands is there before any is looked for
-        run(
-            tally,
-            chosen.seed,
-            chosen.kills,
-            acts,
-            chosen.directory,
-            lambda words: print(words, file=sys.stderr, flush=True),
-        )
-    print("\n".join(tally.lines()))
+    acts = plan(random.Random(chosen.seed), chosen.kills, chosen.faults, chosen.only, each=chosen.each)
+    try:
+        with warm_database():
+            commands.run("--version")  # the process that starts commands is there before any is looked for
+            run(tally, chosen.seed, chosen.kills, acts, chosen.directory, _say)
+    finally:
+        print("\n".join(tally.lines()), flush=True)
     return int(tally.broken > 0)
 
 

@@ -58,7 +58,7 @@ def failing_calls(group: str) -> Act:
         if at_start and group == "openat":
             number = _FIRST + town.chance.randrange(60)
         when = f"{number}{town.chance.choice(('', '', '+'))}"
-        town.injected = 0
+        town.injected, town.mute = 0, group.startswith("write")
         word = strike(
             town,
             lambda town, pid: injected(town, pid, GROUPS[group], error, when, follow=not at_start),

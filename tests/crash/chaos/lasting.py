@@ -21,11 +21,12 @@ MOST: Final = 30.0
 
 
 def strike(
-    town: Town, fault: Fault, *, at_start: bool, commands: bool = True, hit: Callable[[], bool] = lambda: True
+    town: Town, fault: Fault, *, at_start: bool, before: bool = False, hit: Callable[[], bool] = lambda: True
 ) -> str:
     """Let a fault last while a daemon works, or from its very first step; return what the daemon made of it.
 
-    What is dropped is written before: who drops has no fault. ``hit`` says whether it came to the fault yet.
+    What is dropped is written before: who drops has no fault. ``before``: he drops before it too, since he
+    would meet it. ``hit`` says whether the daemon came to the fault yet.
     """
     town.up()
     if at_start:
@@ -38,11 +39,11 @@ def strike(
     else:
         assert town.daemon is not None
         made = town.staged(town.chance.randrange(1, 3))
+        if before:
+            _drop(town, made)
         with fault(town, town.daemon.pid):
-            for drop in made:
-                drop()
-            if commands and town.chance.random() < 0.4:
-                town.command()
+            if not before:
+                _drop(town, made)
             _last(town, hit)
     return ended(town)
 
@@ -53,8 +54,18 @@ def ended(town: Town) -> str:
     if not town.daemon_ended():
         return "went on"
     code = town.daemon.returncode
+    if town.mute and not town.log.stat().st_size:
+        return f"ended with {code}, and could write no reason either"
     assert town.said_why(), f"the daemon ended with {code} and did not say why: {town.tail()}"
+    town.last_words = town.tail()
     return f"ended with {code} and said why"
+
+
+def _drop(town: Town, made: list[Callable[[], None]]) -> None:
+    for drop in made:
+        drop()
+    if town.chance.random() < 0.4:
+        town.command()
 
 
 def _last(town: Town, hit: Callable[[], bool]) -> None:

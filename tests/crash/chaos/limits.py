@@ -32,7 +32,7 @@ def _limited(town: Town, pid: int, which: int, soft: int) -> Iterator[None]:
     finally:
         with contextlib.suppress(psutil.NoSuchProcess):
             for one in (pid, *(below.pid for below in psutil.Process(pid).children(recursive=True))):
-                with contextlib.suppress(ProcessLookupError):  # what was started meanwhile has the limit too
+                with contextlib.suppress(ProcessLookupError, PermissionError):  # inherited; jobs are closed
                     if resource.prlimit(one, which)[0] == soft:
                         resource.prlimit(one, which, given)
 
@@ -121,5 +121,5 @@ def full_disk(town: Town) -> str:
 def read_only_disk(town: Town) -> str:
     """Let every name of the state be read-only, for a daemon that starts or for what one at work opens anew."""
     at_start = town.chance.random() < 0.6
-    word = strike(town, lambda town, _pid: disk.read_only(town.disk), at_start=at_start, commands=False)
+    word = strike(town, lambda town, _pid: disk.read_only(town.disk), at_start=at_start, before=True)
     return f"{'from the start' if at_start else 'at work'}: {word}"

@@ -207,6 +207,10 @@ class Town(World):
 
     clock_was_set = False
     """Then `ledger verify` says so for ever (decision 0045), and the town ends with this act."""
+    last_words = ""
+    """Of a daemon that ended in a fault."""
+    mute = False
+    """Whether the fault is one of writing, so that a log may be refused as well."""
     injected = 0
     """How many calls failed in the last fault by strace."""
 
