@@ -27,6 +27,7 @@ def after_run(
     profile: Profile,
 ) -> Iterator[Finding]:
     """Yield what runs and comparisons say."""
+    assert submission.sealed is not None  # what was never sealed was never run
     jobs = Jobs(tuple(submission.jobs))
     vectors_record = jobs.last("vectors")
     vectors = vectors_record.vectors if vectors_record is not None else None
@@ -46,8 +47,7 @@ def after_run(
         if plain is not None:
             yield from behaviour.cases(manifest, model, plain, vectors)
             yield from relations.told(manifest, model, plain)
-        if submission.sealed is not None:
-            yield from resources.ceilings(model, record, facts.get(model.name), submission.sealed, contract)
+        yield from resources.ceilings(model, record, facts.get(model.name), submission.sealed, contract)
         yield from performance.ceilings(model, jobs, contract, policy)
     if submission.statistics is not None:
         statistics = submission.statistics
@@ -58,8 +58,7 @@ def after_run(
         yield from quality.measured(manifest, contract, statistics)
         yield from behaviour.comparisons(manifest, statistics.outputs, statistics.insensitive, contract, policy)
         yield from relations.comparisons(manifest, statistics.outputs, facts, contract, policy)
-        if submission.sealed is not None:
-            yield from oracle.findings(manifest, jobs, statistics.outputs, submission.sealed, contract, policy)
+        yield from oracle.findings(manifest, jobs, statistics.outputs, submission.sealed, contract, policy)
     yield from regression(manifest, policy, submission)
     yield from runtimes(submission, profile)
 

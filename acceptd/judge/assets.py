@@ -55,6 +55,8 @@ def missing(manifest: Manifest, sealed: Sealed, inventory: Inventory, jobs: Jobs
         return ["assets: no job"]
     if record.assets is None or record.ending != "done":
         return [f"assets: ended by {record.ending}"]
-    wanted = len(task.files), sum(map(len, task.gaps.values()))
-    given = record.assets.files, record.assets.gaps_read
-    return [] if wanted == given else [f"assets: {given} of {wanted} files and gaps"]
+    files, gaps = len(task.files), sum(map(len, task.gaps.values()))
+    seen = record.assets
+    if (seen.files, seen.gaps_read) == (files, gaps):
+        return []
+    return [f"assets: {seen.files} of {files} files and {seen.gaps_read} of {gaps} gaps were looked at"]

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Literal
 
-from acceptd.evidence import Case, JobRecord, OutputStats, Submission
+from acceptd.evidence import Case, Facts, JobRecord, OutputStats, Submission
 from acceptd.judge import slower
 from acceptd.judge.beside import Beside, beside, wanted
 from acceptd.judge.jobs import Jobs
@@ -95,7 +95,8 @@ def comparisons(manifest: Manifest, policy: Policy, submission: Submission) -> l
             found.append(_broken(model, how, older))
         elif run.ending == "done" and submission.statistics is not None:
             rows = [row for row in submission.statistics.outputs if row.model == model.name]
-            found.append(_compared(model, how, run, older, rows, submission, policy, jobs))
+            # Without an obstacle there are facts; of several inspections the last one has them.
+            found.append(_compared(model, how, run, older, rows, submission, policy, jobs, facts[model.name]))
     return found
 
 
@@ -120,13 +121,14 @@ def _compared(
     submission: Submission,
     policy: Policy,
     jobs: Jobs,
+    facts: Facts,
 ) -> Comparison:
     answered, given = _answered(older), _answered(run)
     draws = [name for name in answered if name.startswith(DRAW)]
     errors = [f"{case.set}: {case.error}" for case in older.cases if case.error]
     outputs = tuple(output(model, how, name, rows, how.limits(policy)) for name in how.outputs)
     comparable = any(one.inputs for one in outputs)
-    moved, operators = _operators(how, run, older, submission, model)
+    moved, operators = _operators(how, run, older, facts)
     slowest = _slowest(jobs.last("run", model, "profiled")) if how.quantised else ()
     both = profiles(jobs.last("run", model, "profiled-prior"), jobs.last("run", model, "profiled"))
     basis = BOTH if both is not None and not both.reason else PROFILED if slowest else UNPROFILED
@@ -141,9 +143,9 @@ def _compared(
         {**how.skipped, **_undrawn(older, draws)},
         _unanswered(answered, given, run),
         tuple(printable(one) for one in errors[:SHOWN]),
-        (*_costs(model, how, run, older, submission), *_time(latency)),
+        (*_costs(model, how, run, older, submission, facts), *_time(latency)),
         latency,
-        tuple(_opsets(how, submission, model)),
+        tuple(_opsets(how, facts)),
         tuple(_placement(run, older)),
         moved,
         operators,
@@ -199,11 +201,10 @@ def _good(case: Case) -> bool:
 
 
 def _costs(
-    model: ModelSpec, how: Beside, run: JobRecord, older: JobRecord, submission: Submission
+    model: ModelSpec, how: Beside, run: JobRecord, older: JobRecord, submission: Submission, facts: Facts
 ) -> Iterator[Cost]:
     assert how.older is not None
     assert submission.sealed is not None
-    facts = next((job.facts for job in submission.jobs if job.kind == "inspect" and job.model == model.name), None)
     before = sum(file.size for file in how.older.files)
     yield _cost("size", "bytes", before, model_bytes(model, facts, submission.sealed))
     yield _cost("peak memory", "bytes", memory_bytes(older), memory_bytes(run))
@@ -218,10 +219,8 @@ def _cost(what: str, unit: str, release: float, now: float) -> Cost:
     return Cost(what, unit, release, now, round(now / release, 4) if release else None)
 
 
-def _opsets(how: Beside, submission: Submission, model: ModelSpec) -> Iterator[tuple[str, str, str]]:
-    facts = next((job.facts for job in submission.jobs if job.kind == "inspect" and job.model == model.name), None)
-    if facts is None or how.older is None:
-        return
+def _opsets(how: Beside, facts: Facts) -> Iterator[tuple[str, str, str]]:
+    assert how.older is not None
     old = how.older.facts
     yield "IR version", str(old.ir_version), str(facts.ir_version)
     for domain in sorted({*old.opsets, *facts.opsets}):
@@ -246,7 +245,7 @@ def _placement(run: JobRecord, older: JobRecord) -> Iterator[tuple[str, int, int
 
 
 def _operators(
-    how: Beside, run: JobRecord, older: JobRecord, submission: Submission, model: ModelSpec
+    how: Beside, run: JobRecord, older: JobRecord, facts: Facts
 ) -> tuple[tuple[tuple[str, str, str], ...], tuple[tuple[str, int, int], ...]]:
     """Return operators that went to other providers, and of a quantised model those in another number."""
     sides = [_providers(record) for record in (older, run)]
@@ -260,9 +259,9 @@ def _operators(
         for name in sorted(by_operator[0].keys() & by_operator[1].keys())
         if by_operator[0][name] != by_operator[1][name]
     ]
-    facts = next((job.facts for job in submission.jobs if job.kind == "inspect" and job.model == model.name), None)
     counts: list[dict[str, int]] = [{}, {}]
-    if how.quantised and facts is not None and how.older is not None:
+    assert how.older is not None
+    if how.quantised:
         for count, one in zip(counts, (how.older.facts, facts), strict=True):
             for use in one.operators:
                 name = f"{use.domain or 'ai.onnx'}::{use.op_type}"

@@ -74,6 +74,12 @@ def test_an_opset_counts_where_it_means_the_same_kernel(listed: int, opset: int,
     assert (CODE not in world.codes(judged(config, opset=opset))) is kept
 
 
+def test_an_operator_of_a_domain_that_nobody_imports_means_no_kernel() -> None:
+    found = judged(WHOLE + "com.microsoft;1;Gelu\n", use("Gelu", domain="com.microsoft", version=None))
+    assert found.verdict == "rejected"
+    assert "of opset None" in found.reason
+
+
 def test_two_opsets_of_one_operator_are_both_asked_for() -> None:
     """A local function imports another opset than the model."""
     assert world.codes(judged(WHOLE, use("Add", version=7)), "reject") == [CODE]
