@@ -14,8 +14,11 @@ BESIDE_WAITING := -n $(WAITING) --maxprocesses 8 --dist loadfile -p tests.once_m
 IN_ORDER := --no-loadscope-reorder
 TESTS_FAST := tests/unit tests/property
 TESTS_REST := tests/crash tests/acceptance tests/cell tests/hostile
+# What `make coverage` measures; with fewer layers only the judge's floor is asked for.
+ALL_LAYERS := $(TESTS_FAST) $(TESTS_REST) tests/fleet tests/web
+LAYERS ?= $(ALL_LAYERS)
 
-.PHONY: setup demo test test-fast test-user soak-cell soak-ledger soak-release soak-readers soak-load chaos kill-proof strace-proof kill-exports bench-ledger backend-cell fuzz oms wheel sbom audit hostile-report test-wheel profiles profiles-test profiles-openvino console test-web fleet test-fleet soak-fleet chaos-fleet lint format bench bench-trial bench-queue bench-objects bench-fleet bench-beside bench-heldout bench-large corpus adopt-corpus corpus-mutants backend-suite docs pictures docs-site test-docs docs-run clean help
+.PHONY: setup demo test test-fast coverage test-user soak-cell soak-ledger soak-release soak-readers soak-load chaos kill-proof strace-proof kill-exports bench-ledger backend-cell fuzz oms wheel sbom audit hostile-report test-wheel profiles profiles-test profiles-openvino console test-web fleet test-fleet soak-fleet chaos-fleet lint format bench bench-trial bench-queue bench-objects bench-fleet bench-beside bench-heldout bench-large corpus adopt-corpus corpus-mutants backend-suite docs pictures docs-site test-docs docs-run clean help
 
 help:  ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -e 's/:.*## /\t/' | expand -t 16
@@ -36,6 +39,15 @@ test-fast: setup  ## unit and property tests only
 
 test-user: setup  ## the cell's layer as an ordinary user
 	@sh tools/as_user.sh $(BESIDE_WAITING) tests/cell
+
+coverage: setup  ## lines and branches of acceptd/ that tests reach, in every process; of judge/ all, or it ends with 1 (hours; LAYERS="tests/unit tests/property")
+	@sh tools/coverage_env.sh
+	@case " $(LAYERS) " in *" tests/fleet "*) sh tools/fleet_env.sh tests;; esac
+	@case " $(LAYERS) " in *" tests/web "*) sh tools/web_env.sh;; esac
+	@rm -rf .cache/coverage && mkdir -p .cache/coverage/raw && chmod 1777 .cache/coverage/raw
+	@# What tests say of the product is `make test`'s to decide: slowed and watched, a few of them differ.
+	-.venvs/coverage/bin/python -m pytest -q $(BESIDE_WAITING) --timeout 1200 -p tools.covered_tests -m "not slow" $(LAYERS)
+	.venvs/coverage/bin/python -m tools.coverage_report $(if $(filter-out $(LAYERS),$(ALL_LAYERS)),,--whole) $(if $(KEEP),--keep)
 
 soak-cell: setup  ## 1,000 jobs in one cell, a third of them crashing, hanging or bombing: nothing may be left
 	$(PY) -m tests.cell.soak 1000

@@ -1,0 +1,58 @@
+"""`make coverage` ends with 1 where the judge is not wholly reached, and says where."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tools.coverage_report import faults, packages, table
+
+pytestmark = pytest.mark.unit
+
+
+def told(
+    lines: int, missed: list[int], branches: int = 0, unreached: list[list[int]] | None = None
+) -> dict[str, Any]:
+    left = unreached or []
+    summary = {"num_statements": lines, "missing_lines": len(missed)}
+    return {
+        "summary": {**summary, "num_branches": branches, "missing_branches": len(left)},
+        "missing_lines": missed,
+        "missing_branches": left,
+    }
+
+
+def test_a_line_or_a_branch_of_the_judge_that_no_test_reaches_is_named_and_fails() -> None:
+    whole = {"acceptd/judge/verdict.py": told(10, [], 4)}
+    assert faults(whole, whole=False) == []
+    line = whole | {"acceptd/judge/words.py": told(90, [7])}
+    assert faults(line, whole=False) == ["acceptd/judge/: 99.04 %, not 100: test acceptd/judge/words.py:7"]
+    branch = {"acceptd/judge/words.py": told(9000, [], 9000, [[7, -1]])}
+    assert faults(branch, whole=False) == ["acceptd/judge/: 99.99 %, not 100: test acceptd/judge/words.py:7->-1"]
+
+
+def test_a_judge_that_was_not_measured_at_all_fails() -> None:
+    assert faults({"acceptd/errors.py": told(9, [])}, whole=False)[0].startswith(
+        "acceptd/judge/: nothing was measured"
+    )
+
+
+def test_the_floor_of_the_whole_holds_where_every_layer_ran_and_nowhere_else() -> None:
+    files = {"acceptd/judge/verdict.py": told(10, []), "acceptd/errors.py": told(90, [*range(6)])}
+    assert faults(files, whole=False) == []
+    assert faults(files, whole=True) == ["acceptd/: 94.00 %, not 95: see .cache/coverage/html"]
+
+
+def test_packages_are_counted_with_what_is_below_them_and_modules_beside_them_as_one() -> None:
+    files = {
+        "acceptd/errors.py": told(10, [1]),
+        "acceptd/record/log.py": told(10, [], 2, [[3, 4]]),
+        "acceptd/record/auditing/tree.py": told(10, []),
+    }
+    found = packages(files)
+    assert {name: (one.lines, one.missed, one.branches, one.unreached) for name, one in found.items()} == {
+        "acceptd": (10, 1, 0, 0),
+        "acceptd/record": (20, 0, 2, 1),
+    }
+    assert table(found)[-1].split() == ["all", "30", "1", "2", "1", "93.75"]
