@@ -4,7 +4,8 @@ Each row is a bench of this package in a process of its own. What it found goes 
 share of the machine that was busy, before and after, while nothing of ours ran: a row with another's work beside
 it is marked ``loaded``. A row that is there, quiet, of the same code and form is not measured again, so a run that
 was broken off goes on (``--fresh`` begins anew; ``--only`` names rows). All rows together are
-``bench/results/performance.json``; ``tools/gen_performance.py`` makes ``docs/performance.md`` of it.
+``bench/results/performance.json``; ``tools/gen_performance.py`` makes ``docs/performance.md`` of it. A trial
+touches neither: its rows are in ``bench/results/trial/``.
 """
 
 from __future__ import annotations
@@ -24,7 +25,6 @@ from typing import Any, Final, Literal
 from bench import machine
 from bench.figures import RESULTS, ROOT
 
-ROWS_KEPT: Final = RESULTS / "rows"
 REPORT: Final = RESULTS / "performance.json"
 LEDGER: Final = ".cache/bench/ledger"
 TAIL: Final = 600
@@ -104,7 +104,12 @@ def chosen(form: Form, only: Sequence[str]) -> list[Row]:
     ]
 
 
-def kept(name: str, folder: Path = ROWS_KEPT) -> dict[str, Any] | None:
+def rows_kept(form: Form) -> Path:
+    """Return where rows are kept; a trial's apart, so that it takes the place of nothing."""
+    return RESULTS / ("trial" if form == "trial" else "rows")
+
+
+def kept(name: str, folder: Path) -> dict[str, Any] | None:
     """Return what is kept of a row; None where there is nothing whole."""
     try:
         found = json.loads((folder / f"{name}.json").read_text())
@@ -163,9 +168,10 @@ def _run(module: str, words: list[str]) -> tuple[int, str]:
         return child.wait(), said.strip()
 
 
-def report(form: Form, folder: Path = ROWS_KEPT) -> dict[str, Any]:
-    """Return all rows that are kept, in their order, with what they were measured on."""
-    rows = [found for one in ROWS if (found := kept(one.name, folder)) is not None]
+def report(form: Form, folder: Path) -> dict[str, Any]:
+    """Return the rows that are kept, in that form or a fuller one, in their order, with what they ran on."""
+    every = (kept(one.name, folder) for one in ROWS)
+    rows = [one for one in every if one is not None and FORMS.index(one["form"]) >= FORMS.index(form)]
     return {
         "measured": max((found["measured"] for found in rows), default=""),
         "form": form,
@@ -196,24 +202,26 @@ def main(arguments: list[str] | None = None) -> int:
             print(f"bench: {told}; end what runs beside it, or leave out --refuse-loaded", file=sys.stderr)
             return 75
         print(f"bench: {told}; rows are marked as loaded, and measured again next time", flush=True)
-    ROWS_KEPT.mkdir(parents=True, exist_ok=True)
+    folder = rows_kept(given.form)
+    folder.mkdir(parents=True, exist_ok=True)
     if given.fresh:
         for one in rows:
-            (ROWS_KEPT / f"{one.name}.json").unlink(missing_ok=True)
+            (folder / f"{one.name}.json").unlink(missing_ok=True)
     code = machine.code(ROOT)
-    open_ones = [one for one in rows if not stands(kept(one.name), given.form, code)]
+    open_ones = [one for one in rows if not stands(kept(one.name, folder), given.form, code)]
     print(f"bench: {len(open_ones)} of {len(rows)} rows, {given.form}", flush=True)
     for number, one in enumerate(open_ones, 1):
         left = sum(other.minutes for other in open_ones[number - 1 :])
         print(f"{number}/{len(open_ones)} {one.name} (about {left:.0f} minutes left)", flush=True)
         found = measure(one, given.form, code)
-        (ROWS_KEPT / f"{one.name}.json").write_text(json.dumps(found, indent=1) + "\n")
+        (folder / f"{one.name}.json").write_text(json.dumps(found, indent=1) + "\n")
         marks = ", loaded" * found["loaded"] + ", FAILED" * bool(found["failed"])
         print(f"  {found['seconds']:.0f} s{marks}", flush=True)
-    whole = report(given.form)
-    REPORT.write_text(json.dumps(whole, indent=1) + "\n")
+    whole = report(given.form, folder)
+    target = folder / REPORT.name if given.form == "trial" else REPORT
+    target.write_text(json.dumps(whole, indent=1) + "\n")
     failed = [one["row"] for one in whole["rows"] if one["failed"]]
-    print(f"{REPORT.relative_to(ROOT)}: {len(whole['rows'])} rows, {len(failed)} failed {' '.join(failed)}")
+    print(f"{target.relative_to(ROOT)}: {len(whole['rows'])} rows, {len(failed)} failed {' '.join(failed)}")
     return 1 if failed else 0
 
 

@@ -171,6 +171,17 @@ def test_a_row_that_was_torn_while_it_was_written_counts_for_nothing(tmp_path: P
     assert run.report("quick", tmp_path)["rows"] == []
 
 
+def test_what_a_trial_left_is_not_published_with_real_figures(tmp_path: Path) -> None:
+    for name, form in (("submission", "quick"), ("loader", "trial"), ("inspection-large", "full")):
+        (tmp_path / f"{name}.json").write_text(json.dumps(_row(name, form=form)))
+    assert [one["row"] for one in run.report("quick", tmp_path)["rows"]] == ["submission", "inspection-large"]
+    assert [one["row"] for one in run.report("trial", tmp_path)["rows"]] == [
+        "submission",
+        "loader",
+        "inspection-large",
+    ]
+
+
 def test_a_bench_that_dies_leaves_a_row_with_its_last_words(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "busy", lambda seconds=1.0: 0.5)
     monkeypatch.setattr(run.os, "sync", lambda: None)
