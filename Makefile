@@ -166,10 +166,10 @@ format: setup  ## let ruff format
 BENCH_READY = sh tools/peer_env.sh $(foreach peer,$(PEERS),peer-$(peer) bench/peers/$(peer).lock) && \
 	$(PY) -m tools.backend_suite .cache/backend
 
-bench: setup  ## every performance target, paired, beside its peers; writes docs/performance.md (25 minutes, 2 GB; FULL=1: an hour; FRESH=1; ROWS=…)
+bench: setup  ## every performance target, paired, with its peers; writes docs/performance.md (25 minutes, 6 GB; FULL=1: an hour; FRESH=1; QUIET=1: or nothing; ROWS=…)
 	@$(BENCH_READY)
 	@test -z "$(FULL)" || sh tools/fleet_env.sh tests
-	$(PY) -m bench.run --form $(if $(FULL),full,quick) $(if $(FRESH),--fresh) $(if $(ROWS),--only $(ROWS))
+	$(PY) -m bench.run --form $(if $(FULL),full,quick) $(if $(FRESH),--fresh) $(if $(QUIET),--refuse-loaded) $(if $(ROWS),--only $(ROWS))
 	$(PY) -m tools.gen_performance
 
 bench-trial: setup  ## the same with tiny repetitions, to see that it works; its figures say nothing (minutes)

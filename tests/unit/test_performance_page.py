@@ -165,6 +165,20 @@ def test_only_a_whole_quiet_row_of_this_code_is_not_measured_again(found: Any, t
     assert run.stands(found, "quick", "c") is there
 
 
+@pytest.mark.parametrize(
+    ("seconds", "told"),
+    [((0.0,), 0.0), ((0.9, 0.05), 0.05), ((0.9, 0.4, 0.6), 0.4)],
+    ids=["quiet at once", "our own last writes", "another's work stays"],
+)
+def test_only_work_that_stays_is_anothers(
+    seconds: tuple[float, ...], told: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shares = iter(seconds)  # a fourth question would end the test
+    monkeypatch.setattr(machine, "busy", lambda: next(shares))
+    assert machine.quietest() == told
+    assert list(shares) == []
+
+
 def test_a_row_that_was_torn_while_it_was_written_counts_for_nothing(tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text('{"row": "x", "fo')
     assert run.kept("x", tmp_path) is None
