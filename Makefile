@@ -185,7 +185,7 @@ bench-fleet: setup  ## a fleet beside the embedded daemon with one worker and tw
 
 bench-beside: setup  ## what other tools say of the same bundles, for docs/comparison.md, in an environment of their own (minutes)
 	@test -x .venvs/beside/bin/python || $(PY) -m venv .venvs/beside
-	.venvs/beside/bin/python -m pip install -qq --disable-pip-version-check -r bench/beside.txt
+	.venvs/beside/bin/python -m pip install -qq --disable-pip-version-check --require-hashes -r bench/beside.lock
 	$(PY) -m bench.beside .venvs/beside/bin/python
 
 bench-queue: setup  ## the fleet's task queue with 10², 10⁴ and 10⁵ that wait, beside Procrastinate with all of them in it (minutes)
@@ -245,7 +245,7 @@ test-docs: setup  ## every command of the three tutorials, in order, with what i
 
 docs-run: setup  ## every command of tutorials and how-tos: exit codes and outputs are those shown (torch and tensorflow, 3 GB)
 	@test -x .venvs/howto/bin/python || $(PY) -m venv .venvs/howto
-	.venvs/howto/bin/python -m pip install -qq --disable-pip-version-check -r docs/howto/requirements.txt
+	.venvs/howto/bin/python -m pip install -qq --disable-pip-version-check --require-hashes -r docs/howto/requirements.lock
 	$(PY) -m tools.run_docs docs/tutorials/*.md
 	$(PY) -m tools.run_docs --python .venvs/howto/bin/python docs/howto/*.md
 
