@@ -70,6 +70,7 @@ soak-readers: setup  ## 4 readers in a loop during 1,000 promotions and rollback
 soak-load: setup  ## 10,000 drops of 20 teams, good, hostile, half copied, faster than one daemon judges them (hours; COUNT=n TEAMS=n SEED=n SECONDS=n)
 	$(PY) -m tests.load.soak --count $(or $(COUNT),10000) --teams $(or $(TEAMS),20) --seed $(or $(SEED),0) \
 	  $(if $(SECONDS),--seconds $(SECONDS)) --keep bench/results/load.json
+	$(PY) -m tools.gen_load
 
 chaos: setup  ## a daemon at work is killed 1,000 times and meets 200 faults (hours; KILLS=n FAULTS=n SEED=n ONLY='words'): every promise each time
 	nice $(PY) -m tests.crash.chaos --kills $(or $(KILLS),1000) --faults $(or $(FAULTS),200) --seed $(or $(SEED),1) $(if $(ONLY),--only $(ONLY))

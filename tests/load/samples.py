@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from acceptd.cell import launcher
 from acceptd.daemon import HOUSEKEEPING_SECONDS
 
 TICK: Final = os.sysconf("SC_CLK_TCK")
@@ -195,10 +196,20 @@ def rest(root: int, quiet: Callable[[], bool], shared: Path) -> Rest:
                 threads=_count(f"/proc/{root}/task"),
                 processes=dict(sorted(collections.Counter(one.role for one in those).items())),
                 mounts=len(Path(f"/proc/{root}/mountinfo").read_text().splitlines()),
-                shared=sorted(os.listdir(shared)),
+                shared=_own(shared),
             )
         )
     return seen[-1]
+
+
+def _own(place: Path) -> list[str]:
+    """Return the names there that are ours or a job's: without a namespace of its own it is the whole host's."""
+    found, users = [], {os.geteuid(), launcher.cell_ids()[0]}
+    for one in os.scandir(place):
+        with contextlib.suppress(OSError):
+            if one.stat(follow_symlinks=False).st_uid in users:
+                found.append(one.name)
+    return sorted(found)
 
 
 def _open(pid: int) -> dict[str, int]:

@@ -139,6 +139,11 @@ def test_whatever_there_is_more_of_at_rest_is_told() -> None:
         assert len(samples.more(before, worse)) == 1, worse
 
 
+def test_a_name_of_ours_in_shared_memory_is_seen(tmp_path: Path) -> None:
+    (tmp_path / "sem.left").touch()
+    assert samples._own(tmp_path) == ["sem.left"]
+
+
 def test_this_process_is_seen_with_what_it_holds() -> None:
     own = samples.below(os.getpid(), samples.table())
     assert own[0].pid == os.getpid()
