@@ -1,60 +1,223 @@
-"""Run one target under atheris: ``python -m fuzz.run wire --seconds 30``. Ends with 77 on a finding.
+"""Fuzz every target in turn under atheris: ``python -m fuzz.run --seconds 60``, or the targets that are named.
 
-The seeds in ``fuzz/corpus/<target>`` are read, never written; what covers more code goes to
-``.cache/fuzz/<target>/corpus`` and is read again the next time. An input that breaks a promise, takes
-more than 10 s or 2 GiB stands in ``.cache/fuzz/<target>/findings`` afterwards, for a test.
+Everything is imported and instrumented once; each target then runs in a fork of that process, for its share of the
+time, under libFuzzer. Saved inputs in ``fuzz/corpus/<target>`` are read, never written (but by ``--minimise``);
+what covers more code goes to ``.cache/fuzz/<target>/corpus`` and is read again the next time. An input that breaks
+a promise, takes 5 s of the processor or half a GiB more memory is kept in ``.cache/fuzz/<target>/findings``.
+Ends 1 where there is a finding, with a table and ``.cache/fuzz/run.json``.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import os
+import platform
+import re
+import shutil
 import sys
+import time
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-ROOT: Final = Path(__file__).resolve().parent
-TARGETS: Final = {"wire": 1 << 16, "manifest": 1 << 14}
-"""Target to the longest input: with longer ones there are few a second."""
+from fuzz.mutate import mutator
+from fuzz.targets import CORPUS, TARGETS, Check, Target
+
+CACHE: Final = CORPUS.parent.parent / ".cache/fuzz"
+INSTRUMENTED: Final = ["acceptd", "sandbox", "tomllib", "rfc8785"]
+ROUND_SECONDS: Final = 15
+"""A long run goes round: each target has so long in a round, so that it may be stopped and still tell of all."""
+CPU_SECONDS: Final = 5.0
+"""Of one input; the longest has 64 KiB. Coverage counters make Python some three times slower."""
+MEMORY_MB: Final = 512
+HANG_SECONDS: Final = 120
+_COVERAGE: Final = re.compile(rb"cov: (\d+) ft: \d+ corp: (\d+)/")
+_EXECUTED: Final = re.compile(rb"stat::number_of_executed_units: (\d+)|^#(\d+)\t", re.MULTILINE)
 
 
-def main() -> None:
-    """Parse the command line, instrument, fuzz. Never returns: libFuzzer ends the process."""
+@dataclass
+class Result:
+    """What became of one target. ``cpu_seconds``: user and system time of its process."""
+
+    target: str
+    executions: int = 0
+    edges: int = 0
+    corpus: int = 0
+    seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    findings: list[str] = field(default_factory=list)
+    trouble: str = ""
+    """The last words of a process that ended otherwise than by its time, a finding or a signal of ours."""
+
+
+def main() -> int:
+    """Parse the command line, instrument, run every target. Returns 1 where there is a finding."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("target", choices=sorted(TARGETS))
-    parser.add_argument("--seconds", type=int, default=30)
+    parser.add_argument("targets", nargs="*", metavar="TARGET", help=f"one of {', '.join(TARGETS)}; all")
+    parser.add_argument("--seconds", type=float, default=60.0, help="over all targets together")
+    parser.add_argument("--hours", type=float, help="the same, in hours")
     parser.add_argument("--seed", type=int, default=0, help="0: another one each time")
+    parser.add_argument("--json", type=Path, default=CACHE / "run.json", help="where the results go")
+    parser.add_argument("--minimise", action="store_true", help="write what the found inputs cover to fuzz/corpus")
     options = parser.parse_args()
+    if unknown := set(options.targets) - TARGETS.keys():
+        parser.error(f"no such target: {', '.join(sorted(unknown))}")
+    names = options.targets or list(TARGETS)
+    seconds = options.seconds if options.hours is None else options.hours * 3600
     import atheris
 
-    with atheris.instrument_imports(include=["sandbox", "acceptd.policy", "tomllib"]):
-        check = _target(options.target)
-    work = ROOT.parent / ".cache/fuzz" / options.target
-    grown, findings = work / "corpus", work / "findings"
+    began = time.monotonic()
+    with atheris.instrument_imports(include=INSTRUMENTED):
+        checks = {name: TARGETS[name].load() for name in names}
+    print(f"{len(names)} targets instrumented in {time.monotonic() - began:.0f} s", flush=True)
+    if options.minimise:
+        for name in names:
+            minimise(TARGETS[name], checks[name])
+        return 0
+    results = {name: Result(name) for name in names}
+    rounds = max(1, round(seconds / (ROUND_SECONDS * len(names))))
+    share = seconds / rounds / len(names)
+    for number in range(rounds):
+        for name in names:
+            seed = options.seed + number if options.seed else 0
+            one(TARGETS[name], checks[name], results[name], share, seed)
+            row = results[name]
+            mark = f"  {len(row.findings)} FINDINGS" if row.findings else ""
+            print(
+                f"{number + 1}/{rounds} {name:12} {row.executions:>9} runs  {row.edges:>6} edges{mark}", flush=True
+            )
+            write(options.json, list(results.values()), seconds)
+    show(list(results.values()))
+    return 1 if any(row.findings or row.trouble for row in results.values()) else 0
+
+
+def one(target: Target, check: Check, result: Result, seconds: float, seed: int) -> None:
+    """Run one target for its share, in a fork, and add what came of it to ``result``."""
+    grown, findings = CACHE / target.name / "corpus", CACHE / target.name / "findings"
     for directory in (grown, findings):
         directory.mkdir(parents=True, exist_ok=True)
+    before = set(os.listdir(findings))
     arguments = [
-        sys.argv[0],
-        str(grown),
-        str(ROOT / "corpus" / options.target),
-        f"-max_total_time={options.seconds}",
-        f"-max_len={TARGETS[options.target]}",
-        f"-artifact_prefix={findings}/",
-        "-timeout=10",
-        "-rss_limit_mb=2048",
-        "-print_final_stats=1",
-        f"-seed={options.seed}",
-    ]
-    atheris.Setup(arguments, check)
+        str(grown), str(CORPUS / target.name), f"-max_total_time={max(1, round(seconds))}", f"-seed={seed}",
+        f"-artifact_prefix={findings}/", "-print_final_stats=1",
+    ]  # fmt: skip
+    said, status, cpu, took = forked(target, check, arguments)
+    new = sorted(set(os.listdir(findings)) - before)
+    executed = [int(one or two) for one, two in _EXECUTED.findall(said)]
+    covered = _COVERAGE.findall(said)
+    result.executions += max(executed, default=0)
+    result.edges = max([result.edges, *(int(edges) for edges, _ in covered)])
+    result.corpus = int(covered[-1][1]) if covered else result.corpus
+    result.seconds, result.cpu_seconds = result.seconds + took, result.cpu_seconds + cpu
+    result.findings += new
+    if new:
+        (findings / f"{new[0]}.txt").write_bytes(said[-8000:])
+    elif status != 0:
+        how = f"signal {status & 0x7F}" if status & 0x7F else f"exit {status >> 8}"
+        result.trouble = f"{said[-2000:].decode('utf-8', 'replace')}\nended by {how}"
+
+
+def forked(target: Target, check: Check, arguments: list[str]) -> tuple[bytes, int, float, float]:
+    """Run libFuzzer in a fork; return what it said, its status, CPU seconds and seconds."""
+    log = CACHE / target.name / "log"
+    began = time.monotonic()
+    child = os.fork()
+    if not child:
+        descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+        os.dup2(descriptor, 1)
+        os.dup2(descriptor, 2)
+        # libFuzzer ends the process at the end of its time. A finding leaves as SystemExit and has to reach the
+        # interpreter's own end, where libFuzzer keeps the input.
+        _fuzz(target, check, arguments)
+        raise SystemExit(70)
+    _, status, used = os.wait4(child, 0)
+    return log.read_bytes(), status, used.ru_utime + used.ru_stime, time.monotonic() - began
+
+
+def _fuzz(target: Target, check: Check, arguments: list[str]) -> None:
+    import atheris
+
+    fixed = [
+        f"-max_len={target.most}", f"-timeout={HANG_SECONDS}", f"-rss_limit_mb={_resident_mb() + MEMORY_MB}",
+    ]  # fmt: skip
+    more: dict[str, Any] = {}
+    if target.form:  # atheris exchanges its own Mutate when it begins
+        more["custom_mutator"] = mutator(target.form, lambda *arguments: atheris.Mutate(*arguments))  # noqa: PLW0108
+    atheris.Setup([sys.argv[0], *arguments, *fixed], bounded(check), **more)
     atheris.Fuzz()
 
 
-def _target(name: str) -> Any:
-    if name == "wire":
-        from fuzz.wire import check
-    else:
-        from fuzz.manifest import check
-    return check
+def bounded(check: Check) -> Check:
+    """Return ``check`` as one that also fails where it takes longer than :data:`CPU_SECONDS`."""
+
+    def measured(raw: bytes) -> None:
+        began = time.thread_time()
+        check(raw)
+        used = time.thread_time() - began
+        assert used < CPU_SECONDS, f"{used:.1f} s for {len(raw)} bytes"
+
+    return measured
+
+
+def _resident_mb() -> int:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGESIZE") >> 20
+
+
+def minimise(target: Target, check: Check, most: int = 16 << 10) -> None:
+    """Add to the saved corpus the fewest found inputs that cover more; at most ``most`` bytes in all."""
+    grown, saved = CACHE / target.name / "corpus", CORPUS / target.name
+    chosen = CACHE / target.name / "chosen"
+    shutil.rmtree(chosen, ignore_errors=True)
+    chosen.mkdir(parents=True)
+    for file in saved.iterdir():
+        shutil.copyfile(file, chosen / file.name)
+    if grown.is_dir():
+        forked(target, check, ["-set_cover_merge=1", "-use_counters=0", str(chosen), str(grown)])
+    room = most - sum(file.stat().st_size for file in saved.iterdir())
+    for file in sorted(chosen.iterdir(), key=lambda one: (one.stat().st_size, one.name)):
+        size = file.stat().st_size
+        if not (saved / file.name).exists() and 0 < size <= room:
+            shutil.copyfile(file, saved / file.name[:16])
+            room -= size
+    kept = list(saved.iterdir())
+    print(f"{target.name:12} {len(kept)} inputs, {sum(one.stat().st_size for one in kept)} bytes", flush=True)
+
+
+def write(path: Path, results: list[Result], asked: float) -> None:
+    """Write what is known so far as JSON."""
+    import pydantic
+
+    versions = {"python": platform.python_version(), "pydantic": pydantic.VERSION, "machine": platform.machine()}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    document = {
+        "asked_seconds": asked,
+        "seconds": round(sum(one.seconds for one in results), 1),
+        "cpu_seconds": round(sum(one.cpu_seconds for one in results), 1),
+        "executions": sum(one.executions for one in results),
+        "findings": sum(len(one.findings) for one in results),
+        "versions": versions,
+        "targets": [asdict(one) for one in results],
+    }
+    temporary = path.with_name(f".{path.name}.tmp")
+    temporary.write_text(json.dumps(document, indent=1) + "\n")
+    temporary.replace(path)
+
+
+def show(results: list[Result]) -> None:
+    """Print the table."""
+    head = ("target", "runs", "edges", "corpus", "cpu s", "findings")
+    print(f"\n{head[0]:12} {head[1]:>10} {head[2]:>7} {head[3]:>7} {head[4]:>7}  {head[5]}")
+    for one in results:
+        found = ", ".join(one.findings) or "-"
+        print(
+            f"{one.target:12} {one.executions:>10} {one.edges:>7} {one.corpus:>7} {one.cpu_seconds:>7.0f}  {found}"
+            + (f"  {one.trouble.splitlines()[-1]}" if one.trouble else "")
+        )
+    print(f"{'':12} {sum(one.executions for one in results):>10} runs in "
+          f"{sum(one.cpu_seconds for one in results):.0f} s of the processor")  # fmt: skip
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

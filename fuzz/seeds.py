@@ -1,4 +1,4 @@
-"""Write the seed corpora: ``python -m fuzz.seeds``. Small inputs, each with another part of its format in it."""
+"""Write the seeds of all corpora: ``python -m fuzz.seeds``. Small inputs, each with another part of its format."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import onnx
 from onnx import TensorProto, helper
 
 CORPUS: Final = Path(__file__).resolve().parent / "corpus"
+
+SUFFIXES: Final = {"wire": ".onnx", "manifest": ".toml"}
 
 MANIFESTS: Final = {
     "whole": (
@@ -103,12 +105,44 @@ def models() -> dict[str, bytes]:
     }
 
 
+def manifests() -> dict[str, bytes]:
+    """Return a manifest for each part of TOML."""
+    return {
+        name: text.encode() + (b'b = "\xff"\n' if name == "not-utf8" else b"") for name, text in MANIFESTS.items()
+    }
+
+
+def every() -> dict[str, dict[str, bytes]]:
+    """Return the seeds of all targets: by target, by name."""
+    from fuzz import (
+        anchor,
+        fleet,
+        frames,
+        judged,
+        loader_tree,
+        names,
+        own,
+        people,
+        receipts,
+        settings,
+        signed,
+        tensors,
+    )
+
+    return {
+        "wire": models(), "manifest": manifests(), "frames": frames.seeds(), "entries": frames.entry_seeds(),
+        "tensors": tensors.seeds(), "names": names.seeds(), "native": names.native_seeds(),
+        "judged": judged.seeds(), "loader": loader_tree.seeds(), "anchor": anchor.seeds(), "own": own.seeds(),
+        "receipts": receipts.seeds(),
+        **signed.seeds(), **people.seeds(), **fleet.seeds(), **settings.seeds(),
+    }  # fmt: skip
+
+
 def main() -> None:
-    """Write both corpora anew."""
-    for name, raw in models().items():
-        _write("wire", f"{name}.onnx", raw)
-    for name, text in MANIFESTS.items():
-        _write("manifest", f"{name}.toml", text.encode() + (b'b = "\xff"\n' if name == "not-utf8" else b""))
+    """Write the seeds of all targets anew. What fuzzing found beside them stays."""
+    for target, found in every().items():
+        for name, raw in found.items():
+            _write(target, name + SUFFIXES.get(target, ""), raw)
 
 
 def _write(target: str, name: str, raw: bytes) -> None:

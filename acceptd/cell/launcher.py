@@ -273,18 +273,25 @@ def start(
     guard.stands(process)
     ours.settimeout(None)
     try:
-        facts = json.loads(hello[1:])
-        told, anonymous, resident = Told.of(facts), int(facts["anonymous"]), int(facts["resident"])
-        if told.threads != 1:
-            raise InternalError(f"the warm parent has {told.threads} threads; forking it would not be safe")
-    except (InternalError, KeyError, TypeError, ValueError) as error:
+        told, anonymous, resident = hello_of(hello[1:])
+    except InternalError:
         end(process)
         process.communicate()
         ours.close()
-        raise (
-            error if isinstance(error, InternalError) else InternalError(f"the parent's hello: {error!r}")
-        ) from None
+        raise
     return Parent(process, ours, told, anonymous, resident)
+
+
+def hello_of(data: bytes) -> tuple[Told, int, int]:
+    """Return a warm parent's first words, with its anonymous and its resident bytes; InternalError for others."""
+    try:
+        facts = json.loads(data)
+        told, anonymous, resident = Told.of(facts), int(facts["anonymous"]), int(facts["resident"])
+    except (AttributeError, KeyError, IndexError, OverflowError, RecursionError, TypeError, ValueError) as error:
+        raise InternalError(f"the parent's hello: {error!r:.200}") from None
+    if told.threads != 1:
+        raise InternalError(f"the warm parent has {told.threads} threads; forking it would not be safe")
+    return told, anonymous, resident
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
