@@ -7,7 +7,6 @@ The state directory of a checkout is its ``var/``, else ``/var/lib/acceptd``.
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
@@ -18,6 +17,7 @@ from acceptd.errors import ConfigError, StateError
 from acceptd.export.settings import ExportTable, HookTable, distinct
 from acceptd.fleet.settings import FleetTable, Role
 from acceptd.objectstore.settings import ObjectsTable
+from acceptd.policy import tomlfile
 from acceptd.policy.troubles import Trouble, first
 from acceptd.policy.trusted import read_trusted
 from acceptd.postgres_url import record_url
@@ -321,8 +321,8 @@ def _document(path: Path) -> dict[str, object]:
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}", remedy="make it a readable TOML file") from error
     try:
-        return tomllib.loads(read_trusted(path, _MAX_BYTES, "a TOML file").decode("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        return tomlfile.document(read_trusted(path, _MAX_BYTES, "a TOML file").decode("utf-8"))
+    except ValueError as error:  # UnicodeDecodeError is one
         raise ConfigError(f"{path}: {error}", remedy="mend the TOML text") from error
 
 

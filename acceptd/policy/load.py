@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -22,6 +21,7 @@ from pydantic import BaseModel
 from acceptd.errors import ConfigError, UsageError
 from acceptd.judge.codes import CODES, may_override
 from acceptd.judge.finding import SEVERITY_ORDER
+from acceptd.policy import tomlfile
 from acceptd.policy.contract import Contract
 from acceptd.policy.defaults import ContractDefaults
 from acceptd.policy.lines import Place
@@ -311,7 +311,7 @@ def _split(policy: Policy, key: str, pair: str) -> list[str]:
 def _value(text: str) -> Any:
     """Return the TOML value of ``text``; text that is no TOML value is a plain word (``any``, ``hold``)."""
     try:
-        document = tomllib.loads(f"value = {text}\n")
-    except (tomllib.TOMLDecodeError, RecursionError):
+        document = tomlfile.document(f"value = {text}\n")
+    except ValueError:
         return text
     return document["value"] if list(document) == ["value"] else text

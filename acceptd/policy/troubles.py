@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
+from acceptd.policy import tomlfile
 from acceptd.policy.lines import Place, line_of, locate
 
 T = TypeVar("T", bound=BaseModel)
@@ -80,15 +81,15 @@ def read(content: bytes) -> Source | Trouble:
         line = content[: error.start].count(b"\n") + 1
         return Trouble(line, "", f"not UTF-8 at byte {error.start}", "save it as UTF-8")
     try:
-        document = tomllib.loads(text)
+        document = tomlfile.document(text)
     except tomllib.TOMLDecodeError as error:
         words = str(error)
         found = _AT_LINE.search(words)
         line = int(found[1]) if found else text.count("\n") + 1
         message = words.replace(found[0], f", column {found[2]}") if found else words.removesuffix(_AT_END)
         return Trouble(line, "", f"not TOML: {message}", _twice(words) or "correct the TOML")
-    except RecursionError:
-        return Trouble(1, "", "nested too deeply", "correct the TOML")
+    except ValueError as error:
+        return Trouble(1, "", str(error), "correct the TOML")
     return Source(document, locate(text))
 
 

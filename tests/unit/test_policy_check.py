@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -209,7 +210,7 @@ def test_the_json_schemas_take_what_is_shipped_and_refuse_the_rest() -> None:
         ("contract", "policies/contracts/mosaic/evidence-disposition.toml.example"),
     ):
         made: Any = jsonschema.Draft202012Validator(schema(kind))
-        document = load.tomllib.loads((ROOT / path).read_text(encoding="utf-8"))
+        document = tomllib.loads((ROOT / path).read_text(encoding="utf-8"))
         assert made.is_valid(document), path
         assert not made.is_valid(document | {"requird": 1}), path
 
