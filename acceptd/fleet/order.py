@@ -90,7 +90,9 @@ class Order(BaseModel):
         if len(payload) > _MAX_BYTES:
             raise MalformedError(f"an order of {len(payload)} bytes")
         try:
-            return cls.model_validate(parse(payload))
+            found = cls.model_validate(parse(payload))
+            found.agreed  # noqa: B018 - a contract that is none is found out here, and not by who examines by it
+            return found
         except (ValidationError, LedgerError) as error:
             raise MalformedError(f"no order: {error}"[:400]) from error
 

@@ -202,8 +202,8 @@ def statement_differences(
             yield f"{key} is {predicate.get(key)!r:.80}, the entry says {wanted!r:.80}"
     # The bundle stands first. Behind it stand its files, and one of them may well be another bundle's inventory,
     # whose SHA-256 is that bundle's digest.
-    first = value["subject"][0]
-    named = first.get("digest") if isinstance(first, dict) else None
+    first = value["subject"][0] if isinstance(value["subject"][0], dict) else {}
+    named = first.get("digest")
     bundle = body.get("bundle_digest")
     due_digest = digest({"submission": submission}) if bundle is None else bundle
     if named != {"sha256": due_digest}:

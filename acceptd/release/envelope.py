@@ -32,7 +32,7 @@ def parse_json(data: bytes, what: str) -> Any:
     """Return strict JSON: UTF-8, no duplicate key, no NaN, no lone surrogate; raise MalformedError otherwise."""
     try:
         value = json.loads(data.decode("utf-8"), object_pairs_hook=_distinct, parse_constant=_no_constant)
-        json.dumps(value, ensure_ascii=False).encode("utf-8")
+        json.dumps(value, ensure_ascii=False, allow_nan=False).encode("utf-8")  # 1e400 is read as infinity
     except (ValueError, RecursionError) as error:
         raise MalformedError(f"{what} is not strict JSON: {str(error)[:120]}") from None
     return value

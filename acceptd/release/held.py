@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from acceptd.errors import DigestMismatchError, MalformedError, ProfileRefusedError
+from acceptd.errors import DigestMismatchError, LedgerError, MalformedError, ProfileRefusedError
 from acceptd.record.canonical import digest
 from acceptd.release.trust import ReleaseFacts
 
@@ -65,9 +65,12 @@ def runtime(facts: ReleaseFacts, under: Held) -> Mapping[str, Any] | None:
         if known.get("profile") == under.profile:
             try:
                 libraries = sorted(record["libraries"], key=lambda one: (one["name"], one["sha256"]))
+                found = digest({**record, "libraries": libraries})
             except (KeyError, TypeError) as error:
                 raise MalformedError("release.json: a library of a runtime has no name or digest") from error
-            if digest({**record, "libraries": libraries}) != under.runtime_identity:
+            except LedgerError as error:
+                raise MalformedError(f"release.json: a runtime that no document can hold: {error}") from error
+            if found != under.runtime_identity:
                 raise DigestMismatchError("release.json: a runtime is not the one of its runtime identity")
             return record
     return None

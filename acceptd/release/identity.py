@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from acceptd.errors import MalformedError
+from acceptd.errors import LedgerError, MalformedError
 from acceptd.record.canonical import digest
 
 
@@ -29,19 +29,28 @@ def labels_of(manifest: Mapping[str, Any]) -> dict[str, str] | None:
 
     ``sha256`` is over the RFC 8785 form of the schema version and of every output with labels, in the
     manifest's order: ``{"outputs": [{"labels": [...], "model": ..., "output": ...}], "schema_version": ...}``.
-    Another order of labels is another digest.
+    Another order of labels is another digest. Raises MalformedError for labels that are no list of text.
     """
     table = manifest.get("labels")
     version = str(table.get("schema_version", "")) if isinstance(table, Mapping) else ""
     outputs = [
-        {"model": str(model.get("name", "")), "output": str(row.get("name", "")), "labels": list(row["labels"])}
+        {"model": str(model.get("name", "")), "output": str(row.get("name", "")), "labels": _labels(row["labels"])}
         for model in _rows(manifest.get("models"))
         for row in _rows(model.get("outputs"))
         if row.get("labels")
     ]
     if not outputs and not isinstance(table, Mapping):
         return None
-    return {"schema_version": version, "sha256": digest({"schema_version": version, "outputs": outputs})}
+    try:
+        return {"schema_version": version, "sha256": digest({"schema_version": version, "outputs": outputs})}
+    except LedgerError as error:
+        raise MalformedError(f"labels that no document can hold: {error}") from error
+
+
+def _labels(value: object) -> list[Any]:
+    if not isinstance(value, list | tuple):
+        raise MalformedError("the labels of an output are a list")
+    return list(value)
 
 
 def agreed(document: Mapping[str, Any], manifest: Mapping[str, Any]) -> None:

@@ -20,7 +20,7 @@ from typing import Any, Final
 from acceptd.errors import LoaderError, MalformedError
 from acceptd.intake.files import replace_file
 from acceptd.lockfile import open_lock
-from acceptd.release.trust import SHA256, Remembered, parse_json
+from acceptd.release.trust import SHA256, Remembered, is_sha256, parse_json
 
 MAX_STATE_BYTES: Final = 4 << 20
 
@@ -171,7 +171,7 @@ def _from_file(state_file: Path, place: str) -> Remembered:
         not isinstance(row, dict)
         or not _count(row.get("number"))
         or not _count(row.get("sequence"))
-        or not SHA256.fullmatch(str(row.get("release_digest")))
+        or not is_sha256(row.get("release_digest"))
     ):
         raise MalformedError(f"the state file {state_file} is damaged at {place}")
     return Remembered(row["number"], row["release_digest"], row["sequence"], document["revocations"])

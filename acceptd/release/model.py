@@ -9,17 +9,21 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from acceptd.policy.manifest import BundlePath, Table
-from acceptd.policy.names import ModelId, Name, Sha256
+from acceptd.policy.names import ModelId, Name, Sha256, valid_moment
 from acceptd.policy.profile import LibraryName, Profile, Provider
 from acceptd.release.trust import MAX_NUMBER
 from acceptd.runtime.identity import RuntimeRecord
 
 Number = Annotated[int, Field(ge=1, le=MAX_NUMBER)]
 Count = Annotated[int, Field(ge=0, lt=2**53)]
-Stamp = Annotated[str, Field(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$")]
+Stamp = Annotated[
+    str,
+    Field(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$"),
+    AfterValidator(valid_moment),
+]
 Reason = Annotated[str, Field(max_length=2000)]
 Kind = Literal["promote", "rollback", "rekey"]
 

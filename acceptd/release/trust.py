@@ -238,7 +238,7 @@ def read_revocations(payload: bytes) -> RevocationFacts:
     reader = Reader(parse_json(payload, "revocations.json"), "revocations.json")
     revoked: dict[str, str] = {}
     for row in reader.rows("revoked"):
-        if not isinstance(row, dict) or not SHA256.fullmatch(str(row.get("digest"))):
+        if not isinstance(row, dict) or not is_sha256(row.get("digest")):
             raise MalformedError("revocations.json: a row has no digest")
         revoked[row["digest"]] = str(row.get("reason", ""))
     return RevocationFacts(reader.integer("number", 1), revoked)
@@ -280,9 +280,10 @@ def read_release(payload: bytes) -> ReleaseFacts:
 
 
 def _profile(row: object) -> Mapping[str, Any]:
-    if not isinstance(row, dict) or not NAME.fullmatch(str(row.get("profile"))):
+    name = row.get("profile") if isinstance(row, dict) else None
+    if not isinstance(row, dict) or not isinstance(name, str) or not NAME.fullmatch(name):
         raise MalformedError("release.json: a profile has no name")
-    if not SHA256.fullmatch(str(row.get("digest"))) or not isinstance(row.get("options"), dict):
+    if not is_sha256(row.get("digest")) or not isinstance(row.get("options"), dict):
         raise MalformedError(f"release.json: profile {row['profile']} has no digest or no session options")
     return row
 
@@ -293,9 +294,14 @@ def _file(row: object) -> File:
     path, sha256, size = row["path"], row["sha256"], row["size"]
     if not isinstance(path, str) or not plain_path(path):
         raise MalformedError(f"release.json: {str(path)[:120]!r} is no path inside a bundle")
-    if not isinstance(sha256, str) or not SHA256.fullmatch(sha256) or type(size) is not int or size < 0:
+    if not is_sha256(sha256) or type(size) is not int or size < 0:
         raise MalformedError(f"release.json: {path[:120]!r} has no digest or size")
     return File(path, sha256, size)
+
+
+def is_sha256(value: object) -> bool:
+    """Return whether ``value`` is a digest as text: a number of 64 digits is none, and equals none."""
+    return isinstance(value, str) and SHA256.fullmatch(value) is not None
 
 
 def plain_path(path: str) -> bool:

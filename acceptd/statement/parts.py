@@ -9,8 +9,9 @@ from __future__ import annotations
 import math
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from acceptd.policy.names import valid_moment
 from acceptd.report.escape import line
 
 TEXT: Final = 4000
@@ -26,7 +27,12 @@ Word = Annotated[str, Field(max_length=NAME + 1)]
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 DigestOrNone = Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")]
 """Empty where there is none."""
-Stamp = Annotated[str, Field(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$")]
+Stamp = Annotated[
+    str,
+    Field(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$"),
+    AfterValidator(valid_moment),
+]
+"""A real moment: who reads one reckons with it."""
 Count = Annotated[int, Field(ge=0, le=2**53 - 1)]
 Whole = Count | Annotated[str, Field(pattern=r"^[0-9]{1,32}$")]
 """A count that somebody else told: decimal digits where it is beyond 2^53-1."""

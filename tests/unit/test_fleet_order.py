@@ -37,7 +37,9 @@ def test_an_order_is_what_the_ledgers_key_signed_and_nothing_else(tmp_path: Path
             Order.told(broken)
 
 
-@pytest.mark.parametrize("change", [{"round": 0}, {"profiles": {}}, {"more": 1}, {"seed": "x"}])
+@pytest.mark.parametrize(
+    "change", [{"round": 0}, {"profiles": {}}, {"more": 1}, {"seed": "x"}, {"contract": {"id": 1}}]
+)
 def test_an_order_of_another_form_is_none(change: dict[str, object]) -> None:
     from acceptd.record.canonical import canonical
 
