@@ -143,6 +143,8 @@ class Shelf:
             sha256 = str(record["result"]["sha256"])
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise _UnfitError("its record has another form") from error
+        if not (mac + sha256).isascii():  # compare_digest takes no other text
+            raise _UnfitError("its record has another form")
         if self._cache.key is not None and not hmac.compare_digest(mac, self._mac(said, sha256)):
             raise _UnfitError("its record was not made with this key")
         if said != json.loads(json.dumps(identity)):

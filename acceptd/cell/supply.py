@@ -38,6 +38,8 @@ ROOMS: Final = 6
 GROWTH_BYTES: Final = 16 << 20
 """Anonymous memory that a parent may gain over its time: its rooms and poll set, no more."""
 
+_NO_FORM: Final = (ValueError, KeyError, TypeError, OverflowError, RecursionError)
+"""What comes of reading an answer of another form."""
 _ASKED: Final = 5
 MAX_KINDS: Final = 16
 """Kinds of parents in supply; a profile that was changed leaves its old kind behind until a restart."""
@@ -96,7 +98,7 @@ class WarmParent:
         for attempt in range(_ASKED):
             try:
                 threads, anonymous, children = self._health()
-            except (OSError, InternalError, ValueError, KeyError, TypeError) as error:
+            except (OSError, InternalError, *_NO_FORM) as error:
                 return f"silent: {type(error).__name__}"
             if threads != 1:
                 return f"threads: {threads}"

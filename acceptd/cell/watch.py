@@ -209,7 +209,7 @@ def _cpu_seconds(init_pid: int) -> float:
 
 def _read_report(seen: Watched, report: bytes) -> None:
     """Take pid 1's report: written by our own code, on a pipe that the job never held."""
-    with contextlib.suppress(ValueError, KeyError, TypeError):
+    with contextlib.suppress(ValueError, KeyError, TypeError, OverflowError, RecursionError):
         facts = json.loads(report)
         seen.status = int(facts["status"])
         seen.cpu_s = max(seen.cpu_s, float(facts["utime"]) + float(facts["stime"]))

@@ -44,7 +44,10 @@ def receive(sock: socket.socket) -> tuple[dict[str, Any], list[int]]:
     length, count = HEADER.unpack(head)
     if length > MAX_FRAME or count != len(fds):
         raise ClosedError("a frame that is too large or lost its descriptors")
-    message = json.loads(_exactly(sock, length))
+    try:
+        message = json.loads(_exactly(sock, length))
+    except (ValueError, RecursionError) as error:
+        raise ClosedError("a message that is no JSON") from error
     if not isinstance(message, dict):
         raise ClosedError("a message is a JSON object")
     return message, fds

@@ -172,8 +172,8 @@ class Journal:
             try:
                 fields = json.loads(row)
                 notes.append((int(fields["CHECKPOINT_SIZE"]), bytes.fromhex(fields["CHECKPOINT_NOTE"])))
-            except (ValueError, KeyError, TypeError) as error:
-                raise AnchorError(f"{self.words}: an entry that cannot be read: {error}") from error
+            except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
+                raise AnchorError(f"{self.words}: an entry that cannot be read: {error}"[:300]) from error
         return notes
 
     def put(self, origin: str, size: int, note: bytes) -> None:

@@ -138,7 +138,10 @@ def _other(interpreter: str, _identity: tuple[int, int, int]) -> dict[str, Any]:
         )
         found: dict[str, Any] = json.loads(done.stdout)
         version = tuple(int(part) for part in found["version"])
-    except (OSError, ValueError, TypeError, KeyError, subprocess.TimeoutExpired) as error:
+    except (
+        *(OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError),
+        subprocess.TimeoutExpired,
+    ) as error:
         raise ConfigError(
             f"profile.interpreter: {interpreter} does not start as a Python interpreter",
             remedy=f"try: {interpreter} -I -S -c 'import sysconfig'",

@@ -61,10 +61,14 @@ def read(path: Path) -> dict[libraries.Key, str]:
     if len(content) > MAX_BYTES:
         raise ValueError(f"{path} is too large")
     found: dict[libraries.Key, str] = {}
-    for device, inode, size, mtime, ctime, digest in json.loads(content):
-        if not _DIGEST.fullmatch(digest):
-            raise ValueError(f"{path} holds no digest")
-        found[int(device), int(inode), int(size), int(mtime), int(ctime)] = digest
+    try:
+        for *numbers, digest in json.loads(content):
+            if not _DIGEST.fullmatch(digest):
+                raise ValueError(f"{path} holds no digest")
+            device, inode, size, mtime, ctime = map(int, numbers)
+            found[device, inode, size, mtime, ctime] = digest
+    except (OverflowError, RecursionError) as error:
+        raise ValueError(f"{path} has another form") from error
     return found
 
 

@@ -70,6 +70,6 @@ def read(state: Path, pid: int) -> dict[str, Any] | None:
     """Return what the running daemon ``pid`` last wrote; None where it wrote nothing (yet)."""
     try:
         found = json.loads((state / NAME).read_bytes())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) and found.get("pid") == pid else None

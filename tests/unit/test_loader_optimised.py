@@ -157,6 +157,16 @@ def linked(_record: Path, data: Path) -> None:
         (lambda record, _data: record.write_text("{"), "another form", None),
         (lambda record, _data: record.write_text("[1]"), "another form", None),
         (lambda record, _data: record.write_text('{"identity": [], "result": {"sha256": ""}}'), "identity", None),
+        (
+            lambda record, _data: record.write_text('{"identity": {}, "result": {"sha256": "\u00e9"}}'),
+            "another form",
+            None,
+        ),
+        (
+            lambda record, _data: record.write_text('{"identity": 1, "mac": "\u00e9", "result": {"sha256": ""}}'),
+            "form",
+            KEY,
+        ),
         (rewritten("runtime_identity", "0" * 64), "another identity: runtime_identity", None),
         (rewritten("hardware_class", "x86-64-v1"), "another identity: hardware_class", None),
         (rewritten("configuration", "0" * 64), "another identity: configuration", None),

@@ -82,7 +82,11 @@ def test_the_plant_itself_works_where_only_we_could_write(place: Path, tmp_path:
     assert libraries.digests([str(target)])[0].sha256 == "0" * 64
 
 
-@pytest.mark.parametrize("content", ["", "{", "[1]", '[["a",1,1,1,1,"00"]]', '[[1,1,1,1,1,"xyz"]]', "[[1]]"])
+ODD = ("[" * 100_000, f'[[1e400,1,1,1,1,"{"0" * 64}"]]', f'[[1,1,1,1,"{"0" * 64}"]]', '{"a":1}', "9" * 5000)
+"""What Python's own reader answers with other errors than for mere nonsense."""
+
+
+@pytest.mark.parametrize("content", ["", "{", "[1]", '[["a",1,1,1,1,"00"]]', '[[1,1,1,1,1,"xyz"]]', "[[1]]", *ODD])
 def test_a_broken_file_is_no_file(place: Path, content: str) -> None:
     place.parent.mkdir(parents=True)
     place.write_text(content)
