@@ -80,7 +80,7 @@ def check(raw: bytes) -> None:
             (root / path).write_bytes(data)
         for edit in edits[:MOST_EDITS]:
             if isinstance(edit, dict):
-                with contextlib.suppress(OSError, ValueError, TypeError):
+                with contextlib.suppress(OSError, ValueError, TypeError, OverflowError):
                     _edit(root, edit)
         memory.forget()
         memory.remember(root, f"{MODEL}:{CHANNEL}", SEEN, None)
