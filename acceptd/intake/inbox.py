@@ -13,6 +13,7 @@ import os
 import stat
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -31,6 +32,9 @@ from acceptd.policy.names import valid_name
 from acceptd.supervisor.turns import Turns
 
 _TEAMS: Final = 10_000
+_AT_ONCE: Final = 16
+"""Drops of one team that are looked at before those of all others have their turn: each claim waits for the disk,
+so a flood of thousands would keep another team's drop from being seen for as long as they take."""
 _RETRY_SECONDS: Final = 30.0
 """After a claim that failed (a mount, a foreign sticky directory) the drop is left alone for so long."""
 
@@ -228,7 +232,11 @@ class Inbox:
             self._candidates.clear()
             return
         now = time.monotonic()
+        looked: Counter[str] = Counter()
         for key in [key for key, due in self._due.items() if due <= now]:
+            if looked[key[0]] == _AT_ONCE:  # the next round goes on, with what came meanwhile of other teams
+                continue
+            looked[key[0]] += 1
             with self._team(key[0]) as fd:
                 if fd is None:
                     self._forget(key)

@@ -13,7 +13,7 @@ import pytest
 from acceptd.errors import StateError
 from acceptd.intake.claims import Claim
 from acceptd.intake.inbox import Inbox, InboxSettings, Notice
-from acceptd.intake.watching import Batch, Changes, Watcher
+from acceptd.intake.watching import Batch, Change, Changes, Watcher
 
 pytestmark = pytest.mark.hostile
 LONG = 3600.0
@@ -271,6 +271,41 @@ def test_a_flood_of_names_is_scanned_in_part_and_reported(desk: Desk) -> None:
     assert desk.next().team == "other"
     notice = desk.notice()
     assert (notice.code, notice.team) == ("inbox/scan-capped", "mosaic")
+
+
+def flood(desk: Desk, count: int = 100) -> None:
+    """Lay so many drops of one team, and the directory of a team that sorts after it."""
+    (desk.root / "quiet").mkdir()
+    for number in range(count):
+        (desk.root / "mosaic" / f"f{number:03}").mkdir()
+
+
+def test_a_flood_that_lies_there_at_the_start_keeps_no_other_team_from_being_claimed(desk: Desk) -> None:
+    flood(desk)
+    (desk.root / "quiet" / "one").mkdir()
+    desk.open(settle_seconds=0.0)
+    order = [desk.next().name for _ in range(101)]
+    assert order.index("one") <= 16, "after as many of the flood as one turn has"
+    assert [name for name in order if name != "one"] == [f"f{number:03}" for number in range(100)]
+
+
+def test_a_drop_that_comes_while_a_flood_is_claimed_waits_for_a_turn_of_it_and_no_more(desk: Desk) -> None:
+    flood(desk)
+    order: list[str] = []
+    done = threading.Event()
+
+    def take(claim: Claim) -> None:
+        if not order:
+            (desk.root / "quiet" / "one").mkdir()
+            inbox._changes.put("quiet", b"one", Change.RENAMED)  # the event, whenever the kernel tells it
+        order.append(claim.name)
+        if len(order) == 101:
+            done.set()
+
+    inbox = desk.inbox = Inbox(desk.root, InboxSettings(settle_seconds=0.0, rescan_seconds=LONG), take)
+    inbox.start()
+    assert done.wait(WAIT)
+    assert order.index("one") <= 32, "the turn that it came in, and one more at most"
 
 
 def test_a_drop_that_cannot_be_renamed_is_reported_once_and_holds_nothing_up(

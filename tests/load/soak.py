@@ -402,7 +402,12 @@ def main() -> int:
     home = Path(tempfile.mkdtemp(prefix="acceptd-load-", dir=chosen.directory or "/var/tmp"))
     home.chmod(0o755)  # cells walk through it
     plan = Plan(chosen.count, chosen.teams, seed, chosen.backlog, chosen.queue, chosen.seconds, progress=True)
-    found = asdict(soak(home, plan))
+    try:
+        found = asdict(soak(home, plan))
+    except AssertionError as error:
+        print(f"soak-load: {error}", file=sys.stderr)
+        print(f"what is left of it lies in {home}", file=sys.stderr)
+        return 1
     if chosen.keep is not None and not found["broken"]:
         _keep(chosen.keep, found)
     found.pop("series")
