@@ -18,7 +18,7 @@ from typing import Any
 
 from bench import figures
 from bench.large import GIB, TEAM, WIDTH, again, bare, build
-from bench.submission import daemon, jobs, stages, steps, warm
+from bench.submission import Dropped, daemon, jobs, stages, steps, warm
 
 SMALL_WIDTH = 2236
 """Of a layer whose weights are 20 MB."""
@@ -36,12 +36,12 @@ def passes(title: str, bundle: Path, width: int, rounds: int, home: Path) -> tup
     """Drop copies of ``bundle``, each beside a bare side; return the line and where the time goes."""
     state = home / f"state-{title.replace(' ', '-')}"
     without: list[dict[str, float]] = []
-    drops: list[tuple[float, float]] = []
+    drops: list[Dropped] = []
     with daemon(state, TEAM) as (log, _):
         for number in range(rounds + 1):
             without.append(bare(bundle, home / "copy", width))
             drops.append(warm(state, again(bundle, home / f"drop-{number}", f"1.{number}.1"), TEAM))
-            figures.progress(f"passing {title}: {drops[-1][1]:.2f} s, bare {without[-1]['whole']:.2f} s")
+            figures.progress(f"passing {title}: {drops[-1].spent:.2f} s, bare {without[-1]['whole']:.2f} s")
         without, drops = without[1:], drops[1:]  # the first warms caches up
         parts = [
             figures.part(
@@ -59,7 +59,7 @@ def passes(title: str, bundle: Path, width: int, rounds: int, home: Path) -> tup
     shutil.rmtree(state)
     line = figures.against(
         f"passing/{title}", f"{title} of external data, drop to promoted, warm daemon",
-        [spent * 1000 for _, spent in drops], "copy, sha256, load and run in a cold python",
+        [one.spent * 1000 for one in drops], "copy, sha256, load and run in a cold python",
         [one["whole"] * 1000 for one in without],
     )  # fmt: skip
     return line, parts

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from bench import figures
 from bench.figures import ROOT
@@ -69,16 +69,29 @@ def daemon(state: Path, team: str = TEAM) -> Iterator[tuple[Path, int]]:
         process.wait(60)
 
 
-def warm(state: Path, bundle: Path, team: str = TEAM) -> tuple[float, float]:
-    """Drop ``bundle``; return (start as epoch seconds, seconds until its verdict stands in the outbox)."""
+class Dropped(NamedTuple):
+    """One drop: its beginning as epoch seconds, seconds until its verdict stood in the outbox, its name."""
+
+    began: float
+    spent: float
+    submission: str
+
+
+def warm(state: Path, bundle: Path, team: str = TEAM) -> Dropped:
+    """Drop ``bundle`` and wait until its verdict stands in the outbox; SystemExit where it is not accepted."""
     outbox = state / "outbox" / team
     known = set(os.listdir(outbox))
     began, start = time.time(), time.perf_counter()
     bundle.rename(state / "inbox" / team / bundle.name)
     while True:
-        fresh = set(os.listdir(outbox)) - known
-        if any((outbox / name / "verdict.json").exists() for name in fresh):
-            return began, time.perf_counter() - start
+        for name in set(os.listdir(outbox)) - known:
+            if (outbox / name / "verdict.json").exists():
+                spent = time.perf_counter() - start
+                found = json.loads((outbox / name / "verdict.json").read_bytes())
+                if found["verdict"] != "accepted":
+                    codes = ", ".join(one["code"] for one in found["findings"] if one["severity"] != "info")
+                    raise SystemExit(f"{bundle.name}: {found['verdict']}: {found['reason']} ({codes})")
+                return Dropped(began, spent, name)
         time.sleep(0.0005)
 
 
@@ -86,26 +99,28 @@ EVENTS = ("claimed", "sealed", "judged", "promoted")
 """What the daemon's log says of each submission, in order."""
 
 
-def timelines(log: Path) -> list[dict[str, float]]:
-    """Return the moments, in epoch seconds, that the log tells of each promoted submission, in their order."""
+def timelines(log: Path) -> dict[str, dict[str, float]]:
+    """Return the moments, in epoch seconds, that the log tells of each submission."""
     events: dict[str, dict[str, float]] = {}
     for line in log.read_text().splitlines():
         entry = json.loads(line)
         if entry.get("submission") and entry["event"] in EVENTS:
             stamp = datetime.fromisoformat(entry["timestamp"]).timestamp()
             events.setdefault(entry["submission"], {})[entry["event"]] = stamp
-    return [one for one in events.values() if len(one) == len(EVENTS)]
+    return events
 
 
-def steps(log: Path, drops: list[tuple[float, float]]) -> list[tuple[str, float]]:
-    """Return the median milliseconds between the events of the last drops: (began, seconds to the verdict)."""
+def steps(log: Path, drops: list[Dropped]) -> list[tuple[str, float]]:
+    """Return the median milliseconds between the events of these drops, and until their verdicts stood there."""
+    events = timelines(log)
     rows: dict[str, list[float]] = {}
-    for (began, spent), one in zip(drops, timelines(log)[-len(drops) :], strict=True):
-        previous = began
+    for drop in drops:
+        previous = drop.began
         for name in EVENTS:
-            rows.setdefault(f"until {name}", []).append((one[name] - previous) * 1000)
-            previous = one[name]
-        rows.setdefault("until told", []).append((began + spent - previous) * 1000)
+            moment = events[drop.submission][name]
+            rows.setdefault(f"until {name}", []).append((moment - previous) * 1000)
+            previous = moment
+        rows.setdefault("until told", []).append((drop.began + drop.spent - previous) * 1000)
     return [(name, statistics.median(values)) for name, values in rows.items()]
 
 
@@ -156,11 +171,11 @@ def measure(rounds: int, burst: int) -> int:
         state, stage = home / "state", home / "stage"
         model = classifier.write_bundle(home / "reference") / "model.onnx"
         bundles = iter([classifier.write_bundle(stage / f"b{n}", version=f"1.{n}.0") for n in range(rounds + 3)])
-        drops: list[tuple[float, float]] = []
+        drops: list[Dropped] = []
 
         def dropped() -> float:
             drops.append(warm(state, next(bundles)))
-            return drops[-1][1]
+            return drops[-1].spent
 
         with daemon(state) as (log, _):
             taken = figures.in_turn({"cold": lambda: cold(model), "drop": dropped}, rounds, warm=3)
