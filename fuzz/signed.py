@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import io
 import json
 from collections.abc import Callable
 from typing import Any, Final
 
+from rich.console import Console
+
+from acceptd.cli.verify import _shown, print_verified
 from acceptd.errors import ConfigError, LedgerError, LoaderError
 from acceptd.export import document as exports
 from acceptd.record import attest, merkle, note, succession
@@ -110,6 +114,7 @@ def check_export(raw: bytes) -> None:
         only(LOADER, lambda data=data: exports.opened(data, _RELEASE, KEYRING))
 
 
+_RELEASED: Final = attest.RELEASE_STATEMENT_TYPE
 _RELEASE: Final = house.seal(trust.RELEASE_TYPE, canonical(house.release()), signer("release"))
 
 
@@ -209,6 +214,21 @@ def _told(call: Callable[[], Any]) -> Any:
         return type(error).__name__
 
 
+def check_verify(raw: bytes) -> None:
+    """What ``acceptd verify`` is given: the file as it is, and a payload behind any of the signatures it knows."""
+    shown = only(LOADER, lambda: _shown(raw, KEYRING))
+    if shown is not None:
+        envelope = json.loads(raw)
+        genuine(envelope["payloadType"], attest.unverified(envelope)[0])
+    kinds = [(attest.PAYLOAD_TYPE, "ledger"), (attest.PAYLOAD_TYPE, "release"), (trust.CHANNEL_TYPE, "release")]
+    for kind, role in kinds:
+        only(LOADER, lambda kind=kind, role=role: _verified(house.unremembered(kind, raw, signer(role))))
+
+
+def _verified(data: bytes) -> None:
+    print_verified(Console(file=io.StringIO(), width=100), _shown(data, KEYRING))
+
+
 def check_canonical(raw: bytes) -> None:
     """Canonical JSON: both readers say the same of any bytes, and what is read is written as it was."""
     slow, fast = _ledger(lambda: parse(raw)), _ledger(lambda: quick.parse(raw))
@@ -289,6 +309,13 @@ def seeds() -> dict[str, dict[str, bytes]]:
         "file": house.seal(attest.PAYLOAD_TYPE, data, signer("ledger")),
         "two": house.seal(attest.PAYLOAD_TYPE, data, signer("release"), signer("ledger")),
         "payload": data,
+    }
+    made["verify"] = {
+        "verdict": made["envelope"]["file"],
+        "payload": data,
+        "release": made["release"]["file-0"],
+        "channel": made["channel"]["file-0"],
+        "told": canonical(attest.statement([(MODEL, "1" * 64)], {"entry": {"number": 1, "log": LOG}}, _RELEASED)),
     }
     made["canonical"] = {
         "numbers": b'{"a":[0,-1,9007199254740991,1.5,1e-7,0.000001,1e+21,333333333.3333333]}',

@@ -59,6 +59,7 @@ _ALL: Final = (
     ),
     Target("anchor", "anchor:check", 8 * K, "lines", "a journal, a command or a directory outside the state"),
     Target("envelope", "signed:check_envelope", 16 * K, "json", "DSSE statements, in the ledger and handed on"),
+    Target("verify", "signed:check_verify", 16 * K, "json", "a signed file that somebody was handed"),
     Target("canonical", "signed:check_canonical", 8 * K, "json", "entries of a ledger, evidence, signed payloads"),
     Target("receipts", "receipts:check", 8 * K, "json", "JSON lines of whoever serves a model"),
     Target("decision", "people:check_decision", 8 * K, "json", "a file that somebody says a reviewer signed"),

@@ -118,9 +118,7 @@ def _statement(envelope: object, keyring: Keyring) -> dict[str, Any]:
     if model is not None and (found := trouble(model, value["predicate"])):
         raise MalformedError(f"the predicate is not what its schema says: {found}")
     subjects = [
-        {"name": str(one.get("name")), "sha256": str(one.get("digest", {}).get("sha256"))}
-        for one in value["subject"]
-        if isinstance(one, dict)
+        {"name": str(one.get("name")), "sha256": str(one["digest"].get("sha256"))} for one in value["subject"]
     ]
     predicate, kind = value["predicate"], str(value["predicateType"])
     word, keys = ("verdict", _VERDICT) if kind in attest.VERDICT_TYPES else ("release", _RELEASE)

@@ -177,6 +177,8 @@ def verify_statement(
     subjects = value.get("subject")
     if not isinstance(subjects, list) or not subjects or not isinstance(value.get("predicate"), dict):
         raise MalformedError("the statement has no subject or no predicate")
+    if not all(isinstance(one, dict) and isinstance(one.get("digest"), dict) for one in subjects):
+        raise MalformedError("a subject of the statement has no digest")
     return value
 
 

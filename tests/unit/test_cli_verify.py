@@ -99,9 +99,16 @@ def edited(envelope: attest.Envelope) -> attest.Envelope:
     return {**envelope, "payload": base64.b64encode(payload).decode()}
 
 
+def about(subject: object) -> attest.Envelope:
+    value = json.loads(base64.b64decode(statement()["payload"]))
+    return attest.sign_statement(value | {"subject": [subject]}, SIGNERS["ledger"])
+
+
 @pytest.mark.parametrize(
     ("data", "words"),
     [
+        (about({"name": "m", "digest": []}), ()),
+        (about([["digest", {}]]), ()),
         (edited(statement()), ()),
         (statement("release"), ()),
         (statement("revocation"), ()),

@@ -53,6 +53,20 @@ def rewrite_entry(state: Path, seq: int, change: Callable[[dict[str, Any]], None
     edit(state, f"UPDATE entries SET leaf = x'{data.hex()}', leaf_hash = x'{leaf_hash}' WHERE seq = {seq}")
 
 
+@pytest.mark.parametrize("subject", [[["digest", {}]], ["x"], [{"name": "x", "digest": []}], [{"name": "x"}]])
+def test_a_statement_about_nothing_that_a_ledger_key_signed_is_named_and_ends_no_audit(
+    state: Path, subject: list[Any]
+) -> None:
+    signer = load_signer(state, "ledger")
+
+    def about_nothing(entry: dict[str, Any]) -> None:
+        payload, _ = attest.unverified(entry["body"]["statement"])
+        entry["body"]["statement"] = attest.sign_statement(json.loads(payload) | {"subject": subject}, signer)
+
+    rewrite_entry(state, 1, about_nothing)
+    assert ("statement", "entry 1") in found(state)
+
+
 def test_a_finding_hidden_with_the_whole_tree_recomputed_is_still_found(state: Path) -> None:
     """Whoever can write the database can compute every hash; the signatures are what is missing."""
 
