@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from acceptd.advisory_facts import AdvisoryStanding
+from acceptd.aside import aside
 from acceptd.cell.blobs import closing_blob
 from acceptd.cell.limits import JobLimits, job_limits
 from acceptd.contracts.effective import Agreed, without_ledger
@@ -213,8 +214,7 @@ class Acceptance:
 
     def _examine(self, sealed: Sealed, targets: Sequence[Target]) -> None:
         facts: dict[str, Facts] = {}
-        paths = [file.path for file in sealed.files]
-        if MANIFEST_FILE in paths:
+        if MANIFEST_FILE in {file.path for file in sealed.files}:
             with self._stage("manifest"):
                 self.read_manifest()
             if self.manifest is None:
@@ -251,15 +251,15 @@ class Acceptance:
         examination = self._examination(sealed)
         calls = examination.inspect(models)
         vectors = examination.vectors(manifest, taken, inputs, expected)
-        with self._stage("inspect" if calls else "vectors"):
-            records = joined(self._side_by_side([*calls, *vectors, *examination.signature()]))
-        facts |= self._examined(models, records)
-        assets = examination.assets(manifest, taken, Jobs(tuple(self.jobs)))
-        if assets:
-            with self._stage("inspect"):
-                self.jobs += self._side_by_side(assets)
-        with self._stage("difference"):
-            self.prior = self.find_prior(manifest.bundle.id, sealed.digest)
+        with aside(lambda: self.find_prior(manifest.bundle.id, sealed.digest)) as prior:
+            with self._stage("inspect" if calls else "vectors"):
+                records = joined(self._side_by_side([*calls, *vectors, *examination.signature()]))
+            facts |= self._examined(models, records)
+            if assets := examination.assets(manifest, taken, Jobs(tuple(self.jobs))):
+                with self._stage("inspect"):
+                    self.jobs += self._side_by_side(assets)
+            with self._stage("difference"):
+                self.prior = prior()
         known = self._submission(sealed, None)
         vectors_facts = next((job.vectors for job in self.jobs if job.vectors is not None), None)
         oracle = Oracle(self.rules.policy, self.tools, self._job, sealed, not self.inferred, stack)
