@@ -12,7 +12,7 @@ from acceptd.acceptance import Outcome
 from acceptd.errors import InternalError
 from acceptd.policy.policy import Policy
 from acceptd.record.attest import VERDICT_TYPE, bound, sign_statement, statement, verdict_subjects
-from acceptd.record.canonical import document_digest, plain, plain_bytes
+from acceptd.record.canonical import Written, document_digest, plain, plain_bytes
 from acceptd.record.keys import Signer
 from acceptd.release.model import ReleasedProfile, SessionOptions
 from acceptd.report.declared import declared
@@ -29,6 +29,8 @@ class Prepared:
 
     blobs: tuple[bytes, ...]
     document: dict[str, Any]
+    written: Written
+    """The report's canonical bytes, which the entry's digest is of."""
     _body: dict[str, Any]
     _said: dict[str, Any]
     _subjects: tuple[tuple[str, str], ...]
@@ -65,6 +67,7 @@ def entry_body(
     evidence = plain_bytes(outcome.submission.model_dump(mode="json", by_alias=True))
     only = observed(rules.policy, outcome)
     report = report_of(rules, outcome, ledger=ledger, only=only)
+    written = Written.of(report)
     reviewers = [finding for finding in report["findings"] if finding["audience"] != "team"]
     shown = for_team(report)
     judgement = outcome.judgement
@@ -105,7 +108,7 @@ def entry_body(
         "compared_with": report["difference"]["release"],
         "evidence_digest": hashlib.sha256(evidence).hexdigest(),
         # The reviewer's report lies in the queue, where nothing else would hold it.
-        "report_digest": document_digest(report),
+        "report_digest": written.digest,
         "walls": dict(sorted(outcome.submission.walls.items())),
         "ledger": ledger,
         "inferred": list(outcome.submission.inferred),
@@ -142,7 +145,7 @@ def entry_body(
     kept = [evidence]
     if manifest is not None:
         kept.append(plain_bytes(manifest.model_dump(mode="json", by_alias=True)))
-    return Prepared(tuple(kept), report, body, said, tuple(subjects), signer)
+    return Prepared(tuple(kept), report, written, body, said, tuple(subjects), signer)
 
 
 def recorded_findings(report: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -15,6 +15,7 @@ import re
 import secrets
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final
 
 import rfc8785
@@ -52,6 +53,23 @@ def plain_bytes(value: object) -> bytes:
         return _fast(value)
     except _OddError:
         return canonical(plain(value))
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A value in its canonical form, ``data``, one level below something: who keeps it need not write it again."""
+
+    data: bytes
+
+    @classmethod
+    def of(cls, value: object) -> Written:
+        """Return ``value`` as :func:`plain_bytes` writes it. Raises LedgerError as that does."""
+        return cls(plain_bytes([value])[1:-1])
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of it: :func:`document_digest` of the value."""
+        return hashlib.sha256(self.data).hexdigest()
 
 
 def _fast(value: object) -> bytes:

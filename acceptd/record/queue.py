@@ -19,7 +19,7 @@ from typing import Any, Final, cast
 from sqlalchemy import Connection, Row, bindparam, delete, func, insert, literal, select, update
 
 from acceptd.errors import LedgerError
-from acceptd.record.canonical import plain, plain_bytes
+from acceptd.record.canonical import Written, plain, plain_bytes
 from acceptd.record.entry import Appended, NewEntry, valid_submission
 from acceptd.record.failpoint import failpoint
 from acceptd.record.log import Ledger, Transaction
@@ -132,10 +132,9 @@ class Queue:
 
         ``entries`` of a verdict belong to this submission unless they name one. A callable is given the
         transaction, where an entry needs its own number first or comes with evidence. ``bundle_digest``
-        and ``model`` are columns; other ``fields`` are merged into ``data``. The same state again is
-        allowed and changes fields only. Raises LedgerError for an unknown id, a step back, or a step
-        from a final state, and DuplicateEntryError where the verdict was recorded before: then nothing
-        has changed.
+        and ``model`` are columns; other ``fields`` are merged into ``data``, one that is ``Written`` as it
+        stands. The same state again is allowed and changes fields only. Raises LedgerError for an unknown id, a
+        step back, or a step from a final state, and DuplicateEntryError where the verdict was recorded before.
         """
         rank = _rank(state)
         if durable is None:
@@ -356,7 +355,8 @@ def _values(fields: Mapping[str, Any], data: str) -> dict[str, Any]:
         members = {key: plain_bytes({key: value}).decode()[1:-1] for key, value in json.loads(data).items()}
     for key, value in fields.items():
         if key not in _COLUMNS:
-            members[key] = plain_bytes({key: value}).decode()[1:-1]
+            written = value if isinstance(value, Written) else Written.of(value)
+            members[key] = f"{plain_bytes(key).decode()}:{written.data.decode()}"
     ordered = sorted(members, key=lambda key: key.encode("utf-16be"))  # RFC 8785, section 3.2.3
     return {**columns, "data": "{" + ",".join(members[key] for key in ordered) + "}"}
 

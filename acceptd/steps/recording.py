@@ -69,7 +69,7 @@ class Recording:
             model=model,
             verdict=outcome.judgement.verdict,
             reason=outcome.judgement.reason,
-            document=prepared.document,
+            document=prepared.written,
             promote=promotable(rules.policy, outcome),
             observed=only,
             manifest=outcome.manifest.model_dump(mode="json", by_alias=True) if outcome.manifest else None,

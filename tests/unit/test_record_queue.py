@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import select
 
 from acceptd.errors import DuplicateEntryError, LedgerError
-from acceptd.record.canonical import canonical, plain
+from acceptd.record.canonical import MAX_DEPTH, Written, canonical, document_digest, parse, plain
 from acceptd.record.entry import Appended, NewEntry
 from acceptd.record.log import Ledger, Transaction
 from acceptd.record.queue import Death, Queue
@@ -75,6 +75,35 @@ def test_a_step_leaves_every_other_field_as_it_stands_in_canonical_text(ledger: 
     with ledger.reading() as connection:
         text = connection.execute(select(submissions.c.data)).scalar_one()
     assert text.encode() == canonical(plain(whole))
+
+
+@pytest.mark.parametrize("value", [{"drop": "é\udcff", "n": 2**60, "a": [1e-9]}, [], "text", None, 0.5])
+def test_what_was_written_before_is_kept_as_if_it_were_written_here(value: Any, ledger: Ledger) -> None:
+    texts = []
+    for number, given in enumerate([value, Written.of(value)]):
+        queue = added(ledger, f"s-{number}", z=1)
+        queue.advance(f"s-{number}", "judged", é=given, document=given)
+        with ledger.reading() as connection:
+            query = select(submissions.c.data).where(submissions.c.id == f"s-{number}")
+            texts.append(connection.execute(query).scalar_one())
+    assert texts[0] == texts[1]
+    assert canonical(parse(texts[1].encode())) == texts[1].encode()
+    assert Written.of(value).digest == document_digest(value)
+
+
+def test_what_is_too_deep_to_lie_in_a_submission_is_refused_however_it_is_given(ledger: Ledger) -> None:
+    deep: Any = 0
+    for _ in range(MAX_DEPTH):
+        deep = [deep]
+    queue = added(ledger)
+    with pytest.raises(LedgerError, match="nested deeper"):
+        queue.advance("s-1", "judged", document=deep)
+    with pytest.raises(LedgerError, match="nested deeper"):
+        Written.of(deep)
+    queue.advance("s-1", "judged", document=Written.of(deep[0]))
+    found = queue.get("s-1")
+    assert found is not None
+    assert found.data == {"document": deep[0]}
 
 
 def test_pending_are_all_that_are_not_final_oldest_first(tmp_path: Path) -> None:
