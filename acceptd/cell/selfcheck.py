@@ -21,13 +21,19 @@ def require_walls(cell: Cell, sealed: Path, policy: Policy) -> None:
     folder.mkdir(mode=0o755, exist_ok=True)
     folder.chmod(0o755)
     files.replace_file(folder, "bundle.toml", _TEXT, 0o444)
-    record = cell.run(
-        "manifest",
-        files={"bundle.toml": f"{_PLACE}/bundle.toml"},
-        spec={"path": "bundle.toml"},
-        limits=job_limits("manifest", policy.limits),
-        required_walls=[],
-    )
+    try:
+        record = cell.run(
+            "manifest",
+            files={"bundle.toml": f"{_PLACE}/bundle.toml"},
+            spec={"path": "bundle.toml"},
+            limits=job_limits("manifest", policy.limits),
+            required_walls=[],
+        )
+    except OSError as error:  # descriptors, memory or processes ran out here, or the job died before its order
+        raise CellUnavailableError(
+            f"the self-check job could not be given to the cell: {error.strerror or error}",
+            remedy="see how many files and processes this process may have; `acceptd doctor` shows more",
+        ) from error
     files.remove_tree(sealed, _PLACE)
     states = dict(cell.outer_states) | (dict(record.walls.states) if record.walls else {})
     missing = [wall for wall in policy.required_walls if states.get(wall) != "enforced"]

@@ -19,7 +19,7 @@ from typing import Final, Literal
 from acceptd.errors import SealError
 from acceptd.intake import files
 from acceptd.intake.paths import check_component, shown
-from acceptd.intake.seal import source_error
+from acceptd.intake.seal import MACHINES, source_error
 from acceptd.sealed_facts import SealFailure
 
 Kind = Literal["directory", "zip", "tar", "tar.gz", "other"]
@@ -38,6 +38,8 @@ _CLAIMED: Final = re.compile(rb"\.claimed-([0-9]{8}t[0-9]{9}-[0-9a-f]{8})(\.zip|
 class Claim:
     """A drop that is ours to judge. ``name`` is escaped for people; ``uid`` is the kernel's owner of the drop.
 
+    ``uid`` is None where it had gone before that could be asked.
+
     ``refusal`` is set when the drop cannot be sealed whatever it holds: a bad name, or neither a
     directory nor an archive. Such a drop is judged like any other, and rejected.
     """
@@ -47,7 +49,7 @@ class Claim:
     path: Path
     id: str
     kind: Kind
-    uid: int
+    uid: int | None
     refusal: SealFailure | None = None
 
 
@@ -76,8 +78,14 @@ def suffix_of(name: bytes) -> bytes:
 def claim(team_fd: int, directory: Path, name: bytes) -> Claim:
     """Rename the drop ``name`` of the team directory and return the claim; raise OSError when that fails.
 
-    An archive keeps its ending, so that its kind is still known after a crash.
+    An archive keeps its ending, so that its kind is still known after a crash. Where the machine ran out of
+    something the drop keeps its name, to be claimed later: its refusal would be on record as the team's fault.
     """
+    try:
+        files.stat_beneath(team_fd, name)
+    except OSError as error:
+        if error.errno in MACHINES:
+            raise
     identity = new_id()
     claimed = f"{_PREFIX}{identity}".encode() + suffix_of(name)
     os.rename(name, claimed, src_dir_fd=team_fd, dst_dir_fd=team_fd)
@@ -101,7 +109,8 @@ def discard(claimed: Claim) -> list[str]:
 
 def _describe(team_fd: int, directory: Path, claimed: bytes, identity: str, name: bytes) -> Claim:
     kind: Kind = "other"
-    uid, refusal = -1, None
+    uid: int | None = None
+    refusal = None
     try:
         found = files.stat_beneath(team_fd, claimed)
         uid = found.st_uid
@@ -115,7 +124,10 @@ def _describe(team_fd: int, directory: Path, claimed: bytes, identity: str, name
                 message="a symbolic link" if link else message,
             )
     except OSError as error:
-        refusal = _failure(source_error(error, "(drop)"))
+        told = source_error(error, "(drop)")
+        if not isinstance(told, SealError):
+            raise
+        refusal = _failure(told)
     if name:
         try:
             check_component(name, "(drop)")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-from acceptd.errors import SealError
+from acceptd.errors import SealError, StateError
 from acceptd.intake import files
 from acceptd.intake.paths import Inventory, check_component, shown
 from acceptd.intake.stream import StreamSealer
@@ -84,8 +84,15 @@ def copy_archive(
     return SealedArchive(target / ARCHIVE_NAME, file.sha256, file.size, archive)
 
 
-def source_error(error: OSError, where: str) -> SealError:
-    """Return the SealError for a system call that failed on the drop's side."""
+MACHINES: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
+"""What says that this process, or this machine, ran out of something: nothing about any drop."""
+
+
+def source_error(error: OSError, where: str) -> SealError | StateError:
+    """Return the SealError for a system call that failed on the drop's side; StateError where the machine did."""
+    if error.errno in MACHINES:
+        remedy = "see how many files and how much memory acceptd may have; the drop waits"
+        return StateError(f"a drop cannot be read now: {os.strerror(error.errno or 0)}", remedy=remedy)
     match error.errno:
         case errno.ELOOP:
             return SealError("seal/symlink", where, "a symbolic link")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import resource
 import select
 import signal
 import subprocess
@@ -160,6 +162,26 @@ def test_the_child_holds_no_descriptor_of_its_parent(drop: Path, tmp_path: Path)
         client.seal(drop, tmp_path / "target", LIMITS)
         links = Path(f"/proc/{client._idle[0]._process.pid}/fd")
         assert not [link for link in links.iterdir() if os.readlink(link).endswith("bundle.toml")]
+
+
+def test_a_sealer_without_descriptors_says_nothing_of_the_drop(drop: Path, tmp_path: Path) -> None:
+    """Too many open files was the finding seal/unreadable: a rejection, for what the machine lacked."""
+    said: list[str] = []
+    with SealerClient() as client:
+        client.seal(drop, tmp_path / "warm", LIMITS)
+        for more in range(5):  # wherever on its way it runs out; one that dies of it is replaced
+            pid = client._idle[0]._process.pid
+            soft, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+            resource.prlimit(pid, resource.RLIMIT_NOFILE, (len(os.listdir(f"/proc/{pid}/fd")) + more, hard))
+            try:
+                client.seal(drop, tmp_path / f"starved-{more}", LIMITS)
+            except StateError as error:
+                said.append(error.message)
+            with contextlib.suppress(ProcessLookupError):
+                resource.prlimit(pid, resource.RLIMIT_NOFILE, (soft, hard))
+        assert said
+        assert all("Too many open files" in words for words in said)
+        assert client.seal(drop, tmp_path / "again", LIMITS).digest
 
 
 def test_a_closed_client_says_so(drop: Path, tmp_path: Path) -> None:

@@ -14,7 +14,9 @@ import pytest
 from sqlalchemy.exc import OperationalError
 
 from acceptd import key_rotation
-from acceptd.errors import LedgerError, LedgerStorageError, ReleaseError, StateError
+from acceptd.cell.selfcheck import require_walls
+from acceptd.errors import CellUnavailableError, LedgerError, LedgerStorageError, ReleaseError, StateError
+from acceptd.policy.policy import Policy
 from acceptd.record import backup, checkpoint, migrate, reserve, sqlite, tables
 from acceptd.record.keys import load_signer
 from acceptd.record.keystore import own_history, pending
@@ -352,3 +354,17 @@ def test_a_ledger_that_the_machine_refuses_says_what_can_be_done(kind: int, reme
         translated(tmp_path / "ledger.sqlite3"),
     ):
         raise OperationalError("INSERT", {}, refused)
+
+
+def test_a_start_without_descriptors_for_its_self_check_names_the_cell_and_a_remedy(tmp_path: Path) -> None:
+    class Starved:
+        outer_states: dict[str, str] = {}
+
+        def run(self, *_: object, **__: object) -> None:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    with pytest.raises(
+        CellUnavailableError, match="self-check job could not be given to the cell: Too many open"
+    ) as told:
+        require_walls(Starved(), tmp_path, Policy())  # type: ignore[arg-type]
+    assert "how many files and processes" in told.value.remedy

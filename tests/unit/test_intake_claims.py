@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -71,3 +72,40 @@ def test_discard_removes_the_drop_and_nothing_beside_it(team: Path) -> None:
     (team / "other").mkdir()
     assert claims.discard(claim(team, "a")) == []
     assert os.listdir(team) == ["other"]
+
+
+@pytest.mark.parametrize("code", [errno.EMFILE, errno.ENFILE, errno.ENOMEM])
+def test_a_drop_keeps_its_name_while_the_machine_has_run_out_of_something(
+    code: int, team: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was claimed and refused as unreadable, which its team read as its own fault."""
+
+    def starved(*_: object) -> os.stat_result:
+        raise OSError(code, os.strerror(code))
+
+    (team / "v1").mkdir()
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "stat_beneath", starved)
+        with pytest.raises(OSError, match=os.strerror(code)):
+            claim(team, "v1")
+    assert os.listdir(team) == ["v1"]
+    made = claim(team, "v1")
+    assert (made.refusal, made.uid) == (None, os.geteuid())
+
+
+def test_a_drop_that_goes_as_it_is_claimed_belongs_to_nobody_and_can_be_judged(
+    team: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its owner was on record as -1, which no statement takes: it was tried again without end."""
+    (team / "v1").mkdir()
+    given = os.rename
+
+    def taken_away(old: bytes, new: bytes, **where: int) -> None:
+        given(old, new, **where)
+        os.rmdir(team / os.fsdecode(new))
+
+    monkeypatch.setattr(claims.os, "rename", taken_away)
+    made = claim(team, "v1")
+    assert made.uid is None
+    assert made.refusal is not None
+    assert made.refusal.code == "seal/vanished"

@@ -86,10 +86,10 @@ def once(town: Town, act: Act) -> tuple[str, str]:
             word = f"not done: {why}"
         _buried(town)
         invariants.standing(town)
-        town.up()
         try:
+            town.up()
             town.settled()
-        except EndedError:  # what a fault began: the next one finishes
+        except EndedError:  # what a fault began: the next one is ready, and finishes
             word += f", later {ended(town)}"
             _buried(town)
             invariants.standing(town)

@@ -37,10 +37,11 @@ def injected(town: Town, pid: int, call: str, error: str, when: str, *, follow: 
             yield
     except PermissionError as why:
         raise NotHereError(f"nobody may join a process here: {why}") from why
-    town.injected = _count(town)
+    town.injected = count(town)
 
 
-def _count(town: Town) -> int:
+def count(town: Town) -> int:
+    """Return how many calls have failed by now."""
     trace = town.home / "trace"
     return trace.read_text(errors="replace").count("(INJECTED)") if trace.exists() else 0
 
@@ -63,7 +64,7 @@ def failing_calls(group: str) -> Act:
             town,
             lambda town, pid: injected(town, pid, GROUPS[group], error, when, follow=not at_start),
             at_start=at_start,
-            hit=lambda: _count(town) > 0,
+            hit=lambda: count(town) > 0,
         )
         if town.injected == 0:
             return "not done: no such call was made meanwhile"

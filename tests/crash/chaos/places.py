@@ -18,7 +18,7 @@ from typing import Final
 
 import psutil
 
-from tests.crash.chaos.calls import injected
+from tests.crash.chaos.calls import count, injected
 from tests.crash.chaos.disk import NotHereError
 from tests.crash.chaos.lasting import ended, strike
 from tests.crash.chaos.town import Town
@@ -148,7 +148,12 @@ def no_inotify(town: Town) -> str:
     """Let the kernel give no inotify instance, or no watch, to a daemon that starts."""
     call, error = town.chance.choice((("inotify_init1,inotify_init", "EMFILE"), ("inotify_add_watch", "ENOSPC")))
     town.injected = 0
-    word = strike(town, lambda town, pid: injected(town, pid, call, error, "1+", follow=True), at_start=True)
+    word = strike(
+        town,
+        lambda town, pid: injected(town, pid, call, error, "1+", follow=True),
+        at_start=True,
+        hit=lambda: count(town) > 0,
+    )
     if town.injected == 0:
         return "not done: no such call was made meanwhile"
     return f"{call.split(',')[0]} {error}: {word}"

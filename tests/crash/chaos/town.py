@@ -105,12 +105,13 @@ class Town(World):
         return b'"event": "ready"' in self.log.read_bytes()
 
     def up(self) -> None:
-        """Have a daemon that is ready, started anew where there is none. Raises AssertionError where it ends."""
+        """Have a daemon that is ready, started anew where there is none. Raises EndedError where it ends."""
         began = time.monotonic()
         if self.daemon is None or self.daemon_ended():
             self.begin()
         self.until(lambda: self.ready() or self.daemon_ended(), "the daemon is ready")
-        assert not self.daemon_ended(), f"the daemon does not come back: {self.tail()}"
+        if self.daemon_ended():
+            raise EndedError(f"the daemon does not come back: {self.tail()}")
         self.starting = max(0.05, time.monotonic() - began)
 
     def down(self) -> None:
