@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -16,6 +16,7 @@ from acceptd.record.queue import Queue, Submission
 from acceptd.report import verification
 from acceptd.report.escape import line
 from acceptd.report.html import render
+from acceptd.report.sources import sources
 from acceptd.report.targets import Targets
 from acceptd.report.terminal import print_verdict
 
@@ -36,7 +37,9 @@ def report(
         row = _find(Queue(ledger), submission)
         entry = next(ledger.entries(kind="verdict", submission=row.id), None)
         # Read anew: what an earlier version kept of a report does not name its entry.
-        place = {"entry": verification.place(entry, ledger.origin)} if entry is not None else {}
+        place: dict[str, Any] = {"entry": verification.place(entry, ledger.origin)} if entry is not None else {}
+        if entry is not None and (told := sources(entry.body.get("statement"))):
+            place["sources"] = told
     document = row.data.get("document")
     if not document:
         raise UsageError(

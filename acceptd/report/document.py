@@ -126,6 +126,7 @@ def for_team(report: Mapping[str, Any]) -> dict[str, Any]:
     withheld = [finding for finding in report["findings"] if finding["audience"] != "team"]
     jobs = [job for job in report["resources"]["jobs"] if job["kind"] in PUBLIC_JOBS]
     result = {**report, "findings": seen, "withheld_findings": len(withheld)}
+    result.pop("sources", None)  # a team is told nothing of the machines
     result["resources"] = _resources(jobs)
     result["profiles"] = team_profiles(report.get("profiles") or [])
     if "difference" in report:

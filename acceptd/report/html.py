@@ -18,6 +18,7 @@ from acceptd.report.probed import probed_section
 from acceptd.report.profiles import profiles_section
 from acceptd.report.regression import regression_section
 from acceptd.report.runtime import runtime_section
+from acceptd.report.sources import sources_section
 from acceptd.report.speed import performance_section, placement_section
 from acceptd.report.style import CONTENT_POLICY, CSS
 from acceptd.report.tables import BAD as _BAD
@@ -114,6 +115,7 @@ def _graph(report: Report) -> str:
 _SECTIONS: Final[tuple[tuple[str, Callable[[Report], str]], ...]] = (
     ("Findings", findings.section),
     ("Profiles", profiles_section),
+    ("Whose evidence", sources_section),
     ("Interface", interface_section),
     ("Operators and domains", operators_section),
     ("Graph", _graph),

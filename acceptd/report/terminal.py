@@ -21,6 +21,7 @@ from acceptd.report.probed import probed_rows
 from acceptd.report.profiles import profile_lines
 from acceptd.report.regression import terminal_lines as regression_lines
 from acceptd.report.runtime import runtime_rows
+from acceptd.report.sources import source_lines
 from acceptd.report.speed import speed_rows
 from acceptd.report.ticket import ticket_rows
 
@@ -182,6 +183,7 @@ def _facts(report: Mapping[str, Any], unicode: bool, every: bool, without: Seque
     memory = size(resources.get("peak_memory_bytes", 0))
     rows.append(("cost", f"{milliseconds(total)}, {memory} of memory at most"))
     rows += profile_lines(report)
+    rows += source_lines(report)
     rows += golden_rows(report, every=every)
     rows += parity_rows(report, every=every) if every else []
     rows += speed_rows(report, every=every)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import socket
 from collections.abc import Iterator
 
 import pytest
 
 from acceptd.loader import open_release
+from acceptd.record.node_key import node_signer
 from acceptd.record.queue import Queue
 from examples import evidence_classifier as classifier
 from tests.fleet.mixed import packed
@@ -42,6 +44,21 @@ def test_an_accepted_bundle_is_promoted_its_team_is_told_and_a_loader_opens_it(f
     assert (fleet.root / "objects" / "approved" / f"{opened.bundle_digest}.json").exists()
     for name in ("intake", "promoter"):
         assert list((fleet.state(name) / "sealed").glob("2*")) == [], "no copy of the bundle stays"
+
+
+def test_a_reviewer_sees_whose_evidence_a_verdict_rests_on_and_the_team_does_not(fleet: Fleet) -> None:
+    told = fleet.accepted("whose", model_id=f"{TEAM}/whose")
+    assert "sources" not in told
+    words = ["report", told["submission"], "--state", str(fleet.state("promoter"))]
+    fleet.whole()  # its report is on record
+    (row,) = json.loads(fleet.command(*words, "--json"))["sources"]
+    key = node_signer(fleet.state("w1")).key_id
+    assert {name: row[name] for name in ("profile", "node", "key_id")} == {
+        "profile": "cpu", "node": "w1", "key_id": key,
+    }  # fmt: skip
+    host = row["host"]
+    assert host == socket.gethostname()
+    assert f"cpu by w1 on {host}, key {key[:16]}" in " ".join(fleet.command(*words).split())
 
 
 def test_a_second_version_is_compared_with_the_release_that_stands(fleet: Fleet) -> None:
