@@ -67,7 +67,7 @@ class Tally:
         kind["outcomes"][word] = kind["outcomes"].get(word, 0) + 1
         if wrong:
             kind["broken"] += 1
-            kind["what_broke"].append(wrong[:2000])
+            kind["what_broke"].append(wrong.splitlines()[0][:1000])
             self.broken += 1
         self._dropped[id(town)] = (len(town.dropped), sum(order.acknowledged for order in town.orders))
         self._write()

@@ -1,0 +1,34 @@
+"""docs/chaos.md says what the kept runs of ``make chaos`` say, no more and no better."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+
+from tests.crash.chaos.invariants import PROMISES
+from tools import gen_chaos as generator
+
+pytestmark = pytest.mark.unit
+
+
+def test_the_page_is_what_the_kept_runs_say() -> None:
+    kept = generator.runs()
+    assert kept
+    assert generator.PAGE.read_text("utf-8") == generator.page(kept, PROMISES)
+
+
+def test_a_promise_that_broke_stands_on_the_page_however_many_held() -> None:
+    kept = copy.deepcopy(generator.runs())
+    name, kind = next(iter(kept[0]["kinds"].items()))
+    kind["broken"] += 1
+    kind["what_broke"].append("a <b>bundle</b> was lost | twice\nTraceback")
+    made = generator.page(kept, PROMISES)
+    assert "Each time all of it held" not in made
+    assert "did not hold; what it was stands below" in made
+    (line,) = [
+        line
+        for line in made.splitlines()
+        if line.startswith(f"- {generator.text(name)} (seed ") and "lost" in line
+    ]
+    assert "<b>" not in line
