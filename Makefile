@@ -169,8 +169,9 @@ BENCH_READY = sh tools/peer_env.sh $(foreach peer,$(PEERS),peer-$(peer) bench/pe
 bench: setup  ## every performance target, paired, with its peers; writes docs/performance.md (25 minutes, 6 GB; FULL=1: an hour; FRESH=1; QUIET=1: or nothing; ROWS=…)
 	@$(BENCH_READY)
 	@test -z "$(FULL)" || sh tools/fleet_env.sh tests
-	$(PY) -m bench.run --form $(if $(FULL),full,quick) $(if $(FRESH),--fresh) $(if $(QUIET),--refuse-loaded) $(if $(ROWS),--only $(ROWS))
-	$(PY) -m tools.gen_performance
+	@status=0; $(PY) -m bench.run --form $(if $(FULL),full,quick) $(if $(FRESH),--fresh) $(if $(QUIET),--refuse-loaded) \
+	  $(if $(ROWS),--only $(ROWS)) || status=$$?; \
+	test $$status -gt 1 || $(PY) -m tools.gen_performance; exit $$status
 
 bench-trial: setup  ## the same with tiny repetitions, to see that it works; its figures say nothing (minutes)
 	@$(BENCH_READY)
