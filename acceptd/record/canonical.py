@@ -15,7 +15,6 @@ import re
 import secrets
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final
 
 import rfc8785
@@ -55,11 +54,10 @@ def plain_bytes(value: object) -> bytes:
         return canonical(plain(value))
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
-    """A value in its canonical form, ``data``, one level below something: who keeps it need not write it again."""
+class Written(bytes):
+    """A value in its canonical form, one level below something: who keeps it need not write it again."""
 
-    data: bytes
+    __slots__ = ()
 
     @classmethod
     def of(cls, value: object) -> Written:
@@ -69,7 +67,7 @@ class Written:
     @property
     def digest(self) -> str:
         """SHA-256 of it: :func:`document_digest` of the value."""
-        return hashlib.sha256(self.data).hexdigest()
+        return hashlib.sha256(self).hexdigest()
 
 
 def _fast(value: object) -> bytes:

@@ -356,7 +356,7 @@ def _values(fields: Mapping[str, Any], data: str) -> dict[str, Any]:
     for key, value in fields.items():
         if key not in _COLUMNS:
             written = value if isinstance(value, Written) else Written.of(value)
-            members[key] = f"{plain_bytes(key).decode()}:{written.data.decode()}"
+            members[key] = f"{plain_bytes(key).decode()}:{written.decode()}"
     ordered = sorted(members, key=lambda key: key.encode("utf-16be"))  # RFC 8785, section 3.2.3
     return {**columns, "data": "{" + ",".join(members[key] for key in ordered) + "}"}
 
