@@ -53,8 +53,10 @@ class Admission:
         """Whether a task did not find a place since the last time that :meth:`room` said so."""
         self._away: set[tuple[str, str]] = set()
         """Lanes, as (profile, team), of which tasks were turned away since the last refill began."""
+        self._since: set[tuple[str, str]] = set()
+        """Of those the ones of which some were turned away since the refill that is under way began."""
         self._refilling: set[tuple[str, str]] | None = None
-        """Of those the ones that were turned away since the refill that is under way began."""
+        """Lanes of which that refill lets no more in: what it offers next came after one that found no place."""
         self._overtakings = overtakings
         self._overtaken: dict[str, int] = {}
         self._reserved: list[Task] = []
@@ -85,11 +87,11 @@ class Admission:
         if not again:
             behind = self._away if fresh else self._refilling or ()
             if (task.profile, task.team) in behind:
-                self._turn_away(task)
+                self._turn_away(task, fresh=fresh)
                 return "full"
             if len(self.queue) >= self.limit:
                 out = self.queue.room_for(task)
-                self._turn_away(out or task)
+                self._turn_away(out or task, fresh=fresh and out is None)
                 if out is None:
                     return "full"
                 self.queue.remove(out)
@@ -97,10 +99,12 @@ class Admission:
         self.queue.add(task, first=again)
         return "queued"
 
-    def _turn_away(self, task: Task) -> None:
+    def _turn_away(self, task: Task, *, fresh: bool) -> None:
+        """Note it. A fresh one is younger than all that a refill still has to offer, and keeps none out."""
         self.turned_away = True
         self._away.add((task.profile, task.team))
-        if self._refilling is not None:
+        self._since.add((task.profile, task.team))
+        if self._refilling is not None and not fresh:
             self._refilling.add((task.profile, task.team))
 
     def begin_refill(self) -> None:
@@ -108,7 +112,7 @@ class Admission:
 
         Of a lane that is full again nothing more is let in meanwhile, even where a place falls free.
         """
-        self._refilling = set()
+        self._refilling, self._since = set(), set()
 
     def end_refill(self, *, whole: bool = True) -> None:
         """Let fresh tasks in again, but for lanes of which some were turned away since the refill began.
@@ -116,7 +120,7 @@ class Admission:
         ``whole``: everything that waits outside was offered. Else those that were turned away before still are.
         """
         if whole:
-            self._away = self._refilling or set()
+            self._away = self._since.copy()
         else:
             self.turned_away = True
         self._refilling = None

@@ -1,8 +1,8 @@
 """Whether teams were served in turns, told from one order of events alone: no clock is asked. Pure.
 
-The daemon logs each claim and each verdict; its log is one order of both. From it follow, for every drop, how
-many of its own team's drops waited before it (``before``) and how many verdicts of other teams came between its
-claim and its own (``passed``). Turns promise (docs/operations.md, Order) at most
+The daemon logs each claim, each beginning and each verdict; its log is one order of all. From it follow, for every
+drop, how many of its own team's drops waited before it (``before``) and how many verdicts of other teams came
+between its claim and its own (``passed``). Turns promise (docs/operations.md, Order) at most
 ``(before + 1) * teams * (overtakings + 1)`` of them, and those that were being worked already; first come first
 served promises nothing but the whole queue.
 
@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-Event = tuple[Literal["claimed", "judged"], str, str]
+Event = tuple[Literal["claimed", "begun", "judged"], str, str]
 """What happened, to which submission, of which team."""
 
 
@@ -35,7 +35,7 @@ class Waited:
     passed: int
     """Verdicts of other teams between its claim and its own."""
     own: int
-    """Verdicts of its own team between its claim and its own."""
+    """Drops of its own team that were begun between its claim and its own beginning."""
 
 
 @dataclass
@@ -55,7 +55,7 @@ class Order:
     def overtaken(self, lanes: int) -> list[Waited]:
         """Return those that more of their own team went before than waited before: not first come, first served.
 
-        What is worked at the same time may end in another order: ``lanes`` of them.
+        What is begun at the same time may be told in another order: ``lanes`` of them.
         """
         return [one for one in self.waited if one.own > one.before + lanes]
 
@@ -64,24 +64,34 @@ def order(events: Sequence[Event]) -> Order:
     """Return what the events, in their order, say."""
     found = Order()
     claimed: dict[str, tuple[int, int, int, int]] = {}
+    began: dict[str, int] = {}
     waiting: collections.Counter[str] = collections.Counter()
+    queued: collections.Counter[str] = collections.Counter()
+    begun: collections.Counter[str] = collections.Counter()
     judged: collections.Counter[str] = collections.Counter()
     due: collections.Counter[str] = collections.Counter()
     got: collections.Counter[str] = collections.Counter()
     for what, submission, team in events:
         if what == "claimed":
-            claimed[submission] = (waiting[team], waiting.total(), judged[team], judged.total())
+            claimed[submission] = (queued[team], waiting.total(), begun[team], judged.total() - judged[team])
             waiting[team] += 1
+            queued[team] += 1
             found.most_waiting = max(found.most_waiting, waiting.total())
+            continue
+        before, whole, own, others = claimed.get(submission, (0, 0, begun[team], judged.total() - judged[team]))
+        if submission not in began:
+            began[submission] = begun[team] - own
+            begun[team] += 1
+            queued[team] -= 1
+        if what == "begun":
             continue
         those = [one for one, number in waiting.items() if number > 0]
         if len(those) > 1:  # alone, a team is served whatever the rule is
             got[team] += 1
             for one in those:
                 due[one] += 1 / len(those)  # type: ignore[assignment]
-        before, whole, own, every = claimed.get(submission, (0, 0, judged[team], judged.total()))
-        mine = judged[team] - own
-        found.waited.append(Waited(submission, team, before, whole, judged.total() - every - mine, mine))
+        passed = judged.total() - judged[team] - others
+        found.waited.append(Waited(submission, team, before, whole, passed, began[submission]))
         judged[team] += 1
         waiting[team] -= 1
     shares = [got[team] / part for team, part in due.items() if part >= 1]

@@ -23,6 +23,7 @@ import os
 import platform
 import random
 import shutil
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -31,7 +32,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from acceptd.work.admission import OVERTAKINGS
 from tests.fleet import embedded
@@ -47,6 +48,10 @@ PATIENCE: Final = 900.0
 """Seconds without any verdict until it is given up. Nothing passes by waiting."""
 SETTLE: Final = 0.5
 """Seconds: some that are half copied are taken for whole, as happens where a team copies slowly."""
+KINDS: Final[dict[str, Literal["claimed", "begun", "judged"]]] = {
+    "claimed": "claimed", "stage": "begun", "judged": "judged",
+}  # fmt: skip
+"""What the daemon's events say of a drop; its first stage is its beginning."""
 WARM: Final = 12
 """Drops before the first look at what is there at rest: every lane has judged some of each kind by then."""
 SAMPLES: Final = 200
@@ -121,6 +126,8 @@ class Soak:
         self.pieces = drops(plan.count, plan.seed, names)
         self.found = Soaked(plan.seed, wanted=plan.count, teams=plan.teams, backlog=plan.backlog)
         self.dropped: list[Piece] = []
+        self.enough = False
+        """Whether somebody asked for no more drops."""
         self._series: list[samples.Sample] = []
         self._events: list[Event] = []
         self._read = 0
@@ -130,7 +137,7 @@ class Soak:
         self._lost: list[str] = []
         state = embedded.initialise(home / "state", *names)
         policies = embedded.rules(home / "policies")
-        embedded.configure(state, policies, f"queue_limit = {plan.queue}")
+        embedded.configure(state, policies, f"queue_limit = {plan.queue}", 'log_level = "debug"')
         settings = state / "acceptd.toml"
         settings.write_text(settings.read_text().replace("settle_seconds = 0.0", f"settle_seconds = {SETTLE}"))
         uids = {name: FIRST_UID + number for number, name in enumerate(names)} if os.geteuid() == 0 else {}
@@ -181,13 +188,21 @@ class Soak:
     def _feed(self) -> None:
         chance = random.Random(self.plan.seed)
         for number, piece in enumerate(self.pieces[WARM:], WARM):
-            if time.monotonic() - self._began > self.plan.seconds:
-                self._tell(f"no time left: {len(self.dropped)} of {self.plan.count} were dropped")
+            self._wait(self._may_drop, "a place in the backlog")
+            if self._over():
+                self._tell(
+                    f"no more is dropped: {len(self.dropped)} of {self.plan.count} were; the rest is judged"
+                )
                 return
-            self._wait(lambda: len(self.dropped) - self._judged < self.plan.backlog, "a place in the backlog")
             self._drop(piece)
             if number % ONE_PART_IN == ONE_PART_IN // 2:
                 self.boxes.leave_part(number, chance.choice(self.pieces).team)
+
+    def _over(self) -> bool:
+        return self.enough or time.monotonic() - self._began > self.plan.seconds
+
+    def _may_drop(self) -> bool:
+        return self._over() or len(self.dropped) - self._judged < self.plan.backlog
 
     def _drop(self, piece: Piece) -> None:
         if piece.family != "copied":
@@ -218,9 +233,10 @@ class Soak:
             event = events[self._read]
             events[self._read] = {}  # ten thousand drops log much
             self._read += 1
-            if event.get("event") in ("claimed", "judged"):
-                self._events.append((event["event"], event["submission"], event["team"]))
-                self._judged += event["event"] == "judged"
+            kind = KINDS.get(event.get("event", ""))
+            if kind is not None and "submission" in event:
+                self._events.append((kind, event["submission"], event["team"]))
+                self._judged += kind == "judged"
             elif event.get("level") in ("error", "critical") or event.get("raw"):
                 self._lost.append(json.dumps(event)[:400])
         step = max(1, min(MOST_STEP, self.plan.count // SAMPLES))
@@ -316,7 +332,7 @@ class Soak:
             for one in told.late(self.plan.teams, OVERTAKINGS, lanes)
         ]
         found.broken += [
-            f"{one.submission} of {one.team}: {one.own} of its own team were judged before it, and "
+            f"{one.submission} of {one.team}: {one.own} of its own team were begun before it, and "
             f"{one.before} had come before it"
             for one in told.overtaken(lanes)
         ]
@@ -370,9 +386,22 @@ def _orphans() -> list[str]:
 
 
 def soak(home: Path, plan: Plan) -> Soaked:
-    """Do all of it below ``home``."""
+    """Do all of it below ``home``. A first SIGINT or SIGTERM is as the end of the time: what waits is judged."""
     _adopt_orphans()
-    return Soak(home, plan).run()
+    running = Soak(home, plan)
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def enough(number: int, _frame: object) -> None:
+        running.enough = True
+        signal.signal(number, before[signal.Signals(number)])
+
+    for number in before:
+        signal.signal(number, enough)
+    try:
+        return running.run()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _keep(place: Path, found: dict[str, Any]) -> None:

@@ -56,6 +56,18 @@ def test_the_last_of_a_team_before_its_first_is_told_as_that() -> None:
     assert {one.submission for one in found.overtaken(LANES)} >= {"n0", "n1", "n2"}
 
 
+def test_a_drop_that_takes_long_beside_others_of_its_team_was_not_overtaken() -> None:
+    claims: list[Event] = [("claimed", f"n{number}", "one") for number in range(10)]
+    rest: list[Event] = []
+    for number in range(10):
+        rest.append(("begun", f"n{number}", "one"))
+        if number:
+            rest += [("begun", f"n{number}", "one"), ("judged", f"n{number}", "one")]  # one stage after the other
+    found = order([*claims, *rest, ("judged", "n0", "one")])
+    assert found.overtaken(LANES) == []
+    assert [one.own for one in found.waited] == [*range(1, 10), 0]
+
+
 def test_drops_are_the_same_for_a_seed_and_of_every_kind() -> None:
     names = teams(20)
     first, second = drops(1000, 3, names), drops(1000, 3, names)

@@ -368,3 +368,18 @@ def test_what_a_shorter_lane_sent_away_comes_before_what_its_team_drops_later() 
     assert admission.offer(task("quiet", "quiet"), fresh=True) == "queued"
     assert admission.admit(moment(0.0))
     assert admission.offer(task("d", "loud"), fresh=True) == "full", "c was sent away before it"
+
+
+def test_a_fresh_drop_that_comes_during_a_refill_keeps_none_of_its_team_out_that_came_before_it() -> None:
+    admission = Admission(MACHINE, limit=2)
+    for name in ("a", "b", "c", "d"):
+        admission.offer(task(name), fresh=True)
+    assert admission.admit(moment(0.0))
+    assert admission.admit(moment(0.0))
+    admission.begin_refill()
+    assert admission.offer(task("e"), fresh=True) == "full", "c and d came before it"
+    assert admission.offer(task("c")) == "queued"
+    assert admission.offer(task("d")) == "queued"
+    admission.end_refill()
+    assert admission.admit(moment(0.0))
+    assert admission.offer(task("f"), fresh=True) == "full", "e came before it"
