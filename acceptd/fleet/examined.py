@@ -13,7 +13,7 @@ from pydantic import Field, ValidationError
 
 from acceptd.advisory_facts import AdvisoryStanding
 from acceptd.errors import LedgerError, MalformedError
-from acceptd.evidence import Facts, HeldOut, Submission
+from acceptd.evidence import Facts, HeldOut, Prior, Submission
 from acceptd.judge.jobs import Jobs
 from acceptd.policy.manifest import Manifest
 from acceptd.record.canonical import parse, plain_bytes
@@ -76,6 +76,19 @@ class Examined(Evidence):
             return {}
         by_name = Jobs(tuple(self.submission.jobs)).facts(self.manifest)
         return {one.file: by_name[one.name] for one in self.manifest.inspected if one.name in by_name}
+
+
+def prior_of(data: bytes) -> Prior:
+    """Return which release a model is compared with, as an order names it by its digest.
+
+    Raises MalformedError: that an order names what is none is never taken for storage that is away.
+    """
+    try:
+        return Prior.model_validate(parse(data), strict=False)
+    except LedgerError as error:
+        raise MalformedError(f"the prior release is {error}") from error
+    except ValidationError as error:
+        raise MalformedError(f"the prior release has another form: {_words(error)}") from error
 
 
 def _words(error: ValidationError) -> str:

@@ -19,7 +19,7 @@ from acceptd.errors import FleetAwayError, FleetRulesError, FleetTrustError, Obj
 from acceptd.evidence import JobRecord, Prior, Sealed
 from acceptd.fleet import kept, rows
 from acceptd.fleet.bridge import work_here
-from acceptd.fleet.examined import MAX_BYTES, Examined
+from acceptd.fleet.examined import MAX_BYTES, Examined, prior_of
 from acceptd.fleet.host import this_node
 from acceptd.fleet.order import Order
 from acceptd.fleet.rows import EvidenceRow
@@ -35,7 +35,6 @@ from acceptd.objectstore.objects import Objects
 from acceptd.ordering import Shelf
 from acceptd.outcomes import judge
 from acceptd.prior import NO_LEDGER
-from acceptd.record.canonical import parse
 from acceptd.record.entry import utc_now
 from acceptd.record.failpoint import failpoint
 from acceptd.record.keys import Signer
@@ -212,7 +211,7 @@ class Examiner:
     def _prior(self, order: Order) -> Prior:
         if not order.prior:
             return NO_LEDGER
-        return Prior.model_validate(parse(self.objects.get_blob(order.prior, MAX_BYTES)), strict=False)
+        return prior_of(self.objects.get_blob(order.prior, MAX_BYTES))
 
     def _held_out(self, order: Order, acceptance: Acceptance, target: Target) -> Examined:
         """Evaluate what is held out, by what the promoter put together before: no fact is found out again."""

@@ -16,6 +16,7 @@ from acceptd.errors import (
     ObjectStoreError,
 )
 from acceptd.evidence import JobRecord, Prior, Sealed
+from acceptd.fleet.examined import prior_of
 from acceptd.fleet.handover import TYPE, Handover
 from acceptd.fleet.order import Order
 from acceptd.fleet.refusals import refused
@@ -25,7 +26,6 @@ from acceptd.fleet.statement import Due, Evidence, open_evidence
 from acceptd.fleet.trust import Trust
 from acceptd.objectstore.objects import Objects
 from acceptd.record import attest
-from acceptd.record.canonical import parse
 from acceptd.record.entry import utc_now
 from acceptd.record.keys import NODE
 from acceptd.record.queue import Submission as Row
@@ -85,7 +85,7 @@ class Trusted:
             data = self.objects.get_blob(order.prior, MOST_PRIOR)
         except ObjectStoreError as error:
             raise FleetAwayError(f"objects: {error}") from error
-        return Prior.model_validate(parse(data), strict=False)
+        return prior_of(data)
 
     def _fetch(self, sha256: str, most: int) -> bytes:
         try:

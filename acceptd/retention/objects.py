@@ -21,6 +21,7 @@ from acceptd.objectstore import inventory
 from acceptd.objectstore.inventory import AREAS, BLOBS, Area, inventory_key
 from acceptd.objectstore.objects import Objects
 from acceptd.objectstore.remote import Found
+from acceptd.policy.names import valid_moment
 from acceptd.record.failpoint import failpoint
 from acceptd.release import trust
 from acceptd.release.layout import model_lock, revocation_lock, store_lock
@@ -145,14 +146,7 @@ class Shelves:
             data, tag = self.objects.remote.read(MARKS, _MOST_MARKS)
         except ObjectMissingError:
             return {}, ""
-        try:
-            found = json.loads(data)
-        except (ValueError, RecursionError):
-            found = None
-        if not isinstance(found, dict):
-            return {}, tag
-        marks = {key: value for key, value in found.items() if trust.SHA256.fullmatch(key)}
-        return {key: value for key, value in marks.items() if _moment(value)}, tag
+        return marks_of(data), tag
 
     # -- removal --------------------------------------------------------------------------------------
 
@@ -233,8 +227,21 @@ def _stamp(moment: float) -> str:
     return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+def marks_of(data: bytes) -> dict[str, str]:
+    """Return since when which content was seen unnamed; what is no digest or no real moment is passed by."""
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError):
+        return {}
+    marks = found.items() if isinstance(found, dict) else ()
+    return {key: value for key, value in marks if trust.SHA256.fullmatch(key) and _moment(value)}
+
+
 def _moment(value: object) -> bool:
-    return isinstance(value, str) and trust.STAMP.fullmatch(value) is not None
+    try:
+        return isinstance(value, str) and bool(valid_moment(value))
+    except ValueError:
+        return False
 
 
 def _epoch(moment: str) -> float:
