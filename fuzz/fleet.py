@@ -12,14 +12,18 @@ import json
 from functools import partial
 from typing import Any, Final
 
-from acceptd.errors import FleetTrustError, LoaderError, MalformedError
-from acceptd.fleet.examined import Examined
+from acceptd.errors import FleetTrustError, LoaderError, MalformedError, ObjectStoreError
+from acceptd.evidence import Prior
+from acceptd.fleet import task
+from acceptd.fleet.examined import Examined, prior_of
 from acceptd.fleet.handover import Handover
 from acceptd.fleet.order import TYPE as ORDER_TYPE
 from acceptd.fleet.order import Order
 from acceptd.fleet.seal import open_seal, sign_seal
 from acceptd.fleet.statement import Due, open_evidence, read_evidence
 from acceptd.intake.target import bundle_digest
+from acceptd.objectstore import inventory
+from acceptd.prior import Snapshot
 from acceptd.record import attest
 from acceptd.record.canonical import canonical, parse, plain_bytes
 from acceptd.record.queue import Submission as Row
@@ -105,6 +109,27 @@ def check_handover(raw: bytes) -> None:
         assert plain_bytes(Handover.read(again, ROW).model_dump(mode="json", by_alias=True)) == again
 
 
+def check_prior(raw: bytes) -> None:
+    """Which release a model is compared with, and a task of the queue, as both lie where others may write."""
+    found = only(MalformedError, lambda: prior_of(raw))
+    if found is not None:
+        assert prior_of(plain_bytes(found.model_dump(mode="json", by_alias=True))) == found
+    arguments = only(MalformedError, lambda: _json(raw))
+    made = task.read("acceptd:examine", "cpu", arguments, 1)
+    assert made is None or task.read("acceptd:examine", "cpu", made.args(), 1) == made
+
+
+def check_inventory(raw: bytes) -> None:
+    """What the object store gives as the list of a bundle's files: no path leads out of it, none stands twice."""
+    digest = hashlib.sha256(raw).hexdigest()
+    files = only(ObjectStoreError, lambda: inventory.opened(raw, digest, 1 << 20))
+    if files is not None:
+        paths = [one.path for one in files]
+        assert len({path.casefold() for path in paths}) == len(paths)
+        assert all(not {"", ".", ".."} & set(path.split("/")) for path in paths)
+        assert inventory.total(files) <= 1 << 20
+
+
 def _json(raw: bytes) -> Any:
     try:
         return json.loads(raw)
@@ -144,6 +169,16 @@ def seeds() -> dict[str, dict[str, bytes]]:
             "payload": order,
             "contract": contract,
         },
+        "prior": {
+            "none": plain_bytes(Prior(status="none", reason="none yet").model_dump(mode="json")),
+            "found": plain_bytes(_prior().model_dump(mode="json")),
+            "task": canonical(task.FleetTask(kind="examine", queue="cpu", submission="s-1", profile="cpu").args()),
+        },
+        "inventory": {
+            "two": canonical([{"path": path, "sha256": "1" * 64, "size": 3} for path in ("a/b", "model.onnx")]),
+            "up": canonical([{"path": "../up", "sha256": "1" * 64, "size": 3}]),
+            "twice": canonical([{"path": path, "sha256": "1" * 64, "size": 3} for path in ("a", "A")]),
+        },
         "handover": {
             "ended": canonical(ended | {"ended": {"code": "cell/deadline", "message": "late"}}),
             "failed": canonical(ended | {"failure": failure}),
@@ -153,6 +188,17 @@ def seeds() -> dict[str, dict[str, bytes]]:
     for one in (seal, ENVELOPE.encode()):
         house.seal(attest.PAYLOAD_TYPE, _inside(one), CASE.signer)
     return made
+
+
+def _prior() -> Prior:
+    job = judge_world.inspect()
+    assert job.facts is not None
+    snapshot = Snapshot(
+        name="main", file="model.onnx", bytes=1, facts=job.facts, structure=judge_world.structure()
+    )
+    return Prior(
+        status="found", channel="production", number=1, bundle_digest="1" * 64, version="1", models=[snapshot],
+    )  # fmt: skip
 
 
 def _inside(envelope: bytes) -> bytes:

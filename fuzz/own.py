@@ -18,6 +18,7 @@ from acceptd.errors import InternalError, LoaderError, StateError
 from acceptd.export import tally
 from acceptd.fleet import nodes
 from acceptd.release import memory, trust
+from acceptd.retention.objects import marks_of
 from acceptd.runtime import kept
 from acceptd.statistics_facts import Statistics
 from acceptd.work import progress_file, snapshot
@@ -122,8 +123,14 @@ def _node(raw: bytes) -> None:
     assert nodes.seconds_between(text, "2026-11-29T12:00:00Z") >= 0
 
 
+def _marks(raw: bytes) -> None:
+    for digest, moment in marks_of(raw).items():
+        assert trust.SHA256.fullmatch(digest)
+        assert nodes.seconds_between(moment, "9999-01-01T00:00:00Z") < float("inf")
+
+
 READERS: Final[tuple[Callable[[bytes], Any], ...]] = (
-    _memory, _progress, _snapshot, _backup, _kept, _tally, _hello, _answer, _node,
+    _memory, _progress, _snapshot, _backup, _kept, _tally, _hello, _answer, _node, _marks,
 )  # fmt: skip
 
 
@@ -145,7 +152,7 @@ def seeds() -> dict[str, bytes]:
     stats = Statistics(outputs=[]).model_dump(mode="json")
     documents: list[Any] = [
         seen, told, {"pid": 1, "queue": {}}, backup, [[1, 2, 3, 4, 5, "5" * 64]], {"log": "log", "next": 3}, hello,
-        stats, {"roles": ["worker"]},
+        stats, {"roles": ["worker"]}, {"6" * 64: "2026-11-29T12:00:00Z"},
     ]  # fmt: skip
     return {
         READERS[number].__name__.strip("_"): bytes([number]) + json.dumps(one).encode()

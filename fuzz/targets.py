@@ -71,6 +71,8 @@ _ALL: Final = (
     ),
     Target("evidence", "fleet:check_evidence", 64 * K, "json", "the object store of a fleet; a worker that fell"),
     Target("order", "fleet:check_order", 16 * K, "json", "the shared record of a fleet"),
+    Target("prior", "fleet:check_prior", 16 * K, "json", "the object store of a fleet, its queue of tasks"),
+    Target("inventory", "fleet:check_inventory", 8 * K, "json", "the object store of a fleet"),
     Target("handover", "fleet:check_handover", 8 * K, "json", "the shared record of a fleet; an intake that fell"),
     Target("policy", "settings:check_policy", 16 * K, "toml", "the operator's policy, and --set"),
     Target(

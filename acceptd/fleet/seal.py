@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from acceptd.errors import LedgerError
 from acceptd.evidence import JobRecord, Sealed
 from acceptd.fleet import envelope as envelopes
 from acceptd.fleet.envelope import Told
@@ -90,10 +91,20 @@ def open_seal(
             )
     if told.subjects != ((f"submission/{submission}", sealed.digest),):
         raise refused("contradiction", f"a seal of {said.node.name}: its subject is not what it binds")
-    if bundle_digest(sealed.files) != sealed.digest or sum(one.size for one in sealed.files) != sealed.total_bytes:
+    if not _whole(sealed):
         raise refused("bundle", f"a seal of {said.node.name}: its files do not make up the bundle {sealed.digest}")
     trust.fresh(f"the seal by {said.node.name}", said.sealed_at, said.sealed_at)
     return told
+
+
+def _whole(sealed: Sealed) -> bool:
+    """Say whether the files make up the bundle, in bytes and by its digest."""
+    try:
+        return sum(one.size for one in sealed.files) == sealed.total_bytes and (
+            bundle_digest(sealed.files) == sealed.digest
+        )
+    except LedgerError:  # a size or a path that no digest is made of
+        return False
 
 
 def _inventory(sealed: Sealed) -> str:

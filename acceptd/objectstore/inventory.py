@@ -10,6 +10,7 @@ from typing import Any, Final, Literal
 from acceptd.errors import LoaderError, ObjectDamagedError, ObjectStoreError, SealError
 from acceptd.intake.paths import MARKER, Inventory, shown
 from acceptd.policy.limits import LimitsTable
+from acceptd.record.canonical import MAX_INT
 from acceptd.release import trust
 
 Area = Literal["sealed", "approved"]
@@ -93,6 +94,6 @@ def _row(row: Any, what: str) -> trust.File:
     if isinstance(row, dict) and row.keys() == {"path", "sha256", "size"}:
         path, sha256, size = row["path"], row["sha256"], row["size"]
         typed = isinstance(path, str) and isinstance(sha256, str) and type(size) is int
-        if typed and size >= 0 and trust.SHA256.fullmatch(sha256):
+        if typed and 0 <= size <= MAX_INT and trust.SHA256.fullmatch(sha256):
             return trust.File(path, sha256, size)
     raise ObjectDamagedError(f"{what} is not of the documented form: path, sha256 and size")

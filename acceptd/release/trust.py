@@ -23,7 +23,7 @@ from acceptd.errors import (
     RevokedError,
     RollbackError,
 )
-from acceptd.record.canonical import digest
+from acceptd.record.canonical import MAX_INT, digest
 from acceptd.record.keys import Keyring
 from acceptd.release.envelope import open_envelope as open_envelope
 from acceptd.release.envelope import parse_json as parse_json
@@ -294,7 +294,7 @@ def _file(row: object) -> File:
     path, sha256, size = row["path"], row["sha256"], row["size"]
     if not isinstance(path, str) or not plain_path(path):
         raise MalformedError(f"release.json: {str(path)[:120]!r} is no path inside a bundle")
-    if not is_sha256(sha256) or type(size) is not int or size < 0:
+    if not is_sha256(sha256) or type(size) is not int or not 0 <= size <= MAX_INT:
         raise MalformedError(f"release.json: {path[:120]!r} has no digest or size")
     return File(path, sha256, size)
 

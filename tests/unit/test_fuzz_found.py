@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import socket
 import struct
@@ -16,7 +17,17 @@ from acceptd.cell import launcher
 from acceptd.cell.supply import WarmParent
 from acceptd.compare import protocol
 from acceptd.config import load_settings
-from acceptd.errors import ConfigError, FleetTrustError, InternalError, MalformedError, UsageError
+from acceptd.errors import (
+    ConfigError,
+    FleetTrustError,
+    InternalError,
+    MalformedError,
+    ObjectDamagedError,
+    UsageError,
+)
+from acceptd.fleet.examined import prior_of
+from acceptd.fleet.seal import open_seal, sign_seal
+from acceptd.objectstore import inventory
 from acceptd.policy.load import load_file, load_profile, load_reviewers, read_table, with_overrides
 from acceptd.policy.policy import Policy
 from acceptd.record import attest
@@ -26,6 +37,7 @@ from acceptd.record.keys import create_keys, load_keyring, load_signer
 from acceptd.record.log import Ledger
 from acceptd.record.notary import Notary
 from acceptd.release import memory, receipt, trust
+from acceptd.retention.objects import marks_of
 from acceptd.statement.fleet import EVIDENCE_TYPE, SEAL_TYPE
 from tests import fleet_evidence as fleet
 from tests.release_world import MODEL, World, payload_of, put_signed, repoint
@@ -124,6 +136,27 @@ def test_labels_that_are_none_behind_a_valid_signature_end_no_loader(world: Worl
         world.open()
 
 
+@pytest.mark.parametrize("size", ["9007199254740992", "9" * 400, "1e3"])
+def test_a_size_that_no_digest_is_made_of_is_malformed_in_a_release_and_damaged_in_a_store(
+    world: World, size: str
+) -> None:
+    payload = payload_of(world.release_file(1))
+    payload["files"][0]["size"] = "SIZE"
+    put_signed(
+        world.release_file(1),
+        json.dumps(payload).replace('"SIZE"', size).encode(),
+        trust.RELEASE_TYPE,
+        world.keys.release,
+    )
+    repoint(world, 1)
+    memory.forget()
+    with pytest.raises(MalformedError, match="size"):
+        world.open()
+    listed = f'[{{"path":"a","sha256":"{"1" * 64}","size":{size}}}]'.encode()
+    with pytest.raises(ObjectDamagedError):
+        inventory.opened(listed, hashlib.sha256(listed).hexdigest(), 1 << 62)
+
+
 @pytest.mark.parametrize("text", [b'{"a":1e400}', b"[-1e999]", b'{"a":[{"b":1E+309}]}'])
 def test_what_is_read_as_infinity_is_no_strict_json_in_files_and_receipts(text: bytes) -> None:
     with pytest.raises(MalformedError, match="strict JSON"):
@@ -161,6 +194,36 @@ def test_a_trusted_intake_that_signs_such_a_day_has_its_seal_refused() -> None:
     with pytest.raises(FleetTrustError) as refused:
         fuzzed._open_seal(_signed(whole, SEAL_TYPE, "sealed_at", "2026-13-01T00:00:00Z").encode())
     assert refused.value.cause == "malformed"
+
+
+@pytest.mark.parametrize("data", [b'{"status": "none"}', b'{"status":"perhaps"}', b"[" * 300, b"\xff"])
+def test_a_prior_release_of_no_form_is_malformed_and_never_storage_that_is_away(data: bytes) -> None:
+    with pytest.raises(MalformedError, match="prior release"):
+        prior_of(data)
+
+
+def test_a_mark_of_a_day_that_never_is_ends_no_round_of_retention() -> None:
+    good, bad = {"1" * 64: "2026-11-29T12:00:00Z"}, {"2" * 64: "2026-99-99T00:00:00Z", "3" * 64: 5, "x": "y"}
+    assert marks_of(json.dumps(good | bad).encode()) == good
+    assert marks_of(b"[" * 100_000) == marks_of(b"[1]") == {}
+
+
+def test_a_fallen_intake_that_seals_sizes_without_end_is_refused_and_no_storage_that_is_away() -> None:
+    from fuzz import fleet as fuzzed
+
+    first, *others = fuzzed.BUNDLE.files
+    huge = fuzzed.BUNDLE.model_copy(update={"files": [first.model_copy(update={"size": 2**53}), *others]})
+    huge = huge.model_copy(update={"total_bytes": 2**53 - 1})
+    model = "mosaic/evidence-disposition"
+    given: dict[str, Any] = {
+        "submission": "s-1", "team": "mosaic", "drop": "d", "uid": 0, "sealed": huge, "jobs": (), "model": model,
+    }  # fmt: skip
+    envelope = sign_seal(fleet.signer("gpu-1"), fleet.node("gpu-1"), at="2026-07-01T11:00:00Z", **given)
+    for total in (2**53 - 1, sum(one.size for one in huge.files)):
+        given["sealed"] = huge.model_copy(update={"total_bytes": total})
+        with pytest.raises(FleetTrustError) as refused:
+            open_seal(envelope, fuzzed.INTAKE, **given)
+        assert refused.value.cause == "bundle"
 
 
 # -- what stands outside, and what acceptd told itself
