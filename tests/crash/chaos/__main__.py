@@ -7,6 +7,7 @@ of it is a line for each kind and a JSON file, which is written anew after each 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import random
 import shutil
@@ -164,6 +165,9 @@ def main() -> int:
             commands.run("--version")  # the process that starts commands is there before any is looked for
             run(tally, chosen.seed, chosen.kills, acts, chosen.directory, _say)
     finally:
+        for one in psutil.Process().children(recursive=True):  # ended in the middle of something
+            with contextlib.suppress(psutil.NoSuchProcess):
+                one.kill()
         print("\n".join(tally.lines()), flush=True)
     return int(tally.broken > 0)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import json
 import os
 import platform
@@ -28,8 +27,7 @@ class Tally:
         self._file = file
         self._began = time.monotonic()
         self._kinds: dict[str, dict[str, Any]] = {}
-        self._verdicts: dict[int, collections.Counter[str]] = {}
-        self._dropped: dict[int, tuple[int, int]] = {}
+        self._dropped: dict[str, tuple[int, int]] = {}
         self.total = 0
         self.kills = 0
         self.broken = 0
@@ -69,7 +67,7 @@ class Tally:
             kind["broken"] += 1
             kind["what_broke"].append(wrong.splitlines()[0][:1000])
             self.broken += 1
-        self._dropped[id(town)] = (len(town.dropped), sum(order.acknowledged for order in town.orders))
+        self._dropped[town.home.name] = (len(town.dropped), sum(order.acknowledged for order in town.orders))
         self._write()
 
     def document(self) -> dict[str, Any]:
