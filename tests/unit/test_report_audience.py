@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
+import os
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,8 @@ import pytest
 
 from acceptd.acceptance import Outcome
 from acceptd.cli.outputs import CHANNELS
+from acceptd.cli.setup import make_team
+from acceptd.config import Paths
 from acceptd.judge.finding import SEVERITY_ORDER, Finding, Judgement, ProfileVerdict, Severity, Verdict
 from acceptd.judge.words import one_line
 from acceptd.policy.policy import Policy
@@ -130,3 +134,19 @@ def test_the_record_binds_what_it_does_not_show(state: Path) -> None:
 
     assert digest(beside=True) == digest(beside=True)
     assert body(prepared("warn", state, beside=True))["reviewer_findings"]["count"] == 1
+
+
+def test_a_teams_outbox_that_the_operator_closed_to_other_teams_stays_closed(state: Path, tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        paths = Paths(tmp_path)
+        for folder in (paths.inbox, paths.outbox):
+            folder.mkdir()
+        make_team(paths, "mosaic")
+        (paths.outbox / "mosaic").chmod(0o2750)
+        make_team(paths, "mosaic")  # `acceptd init --team`, again
+        write_outbox(paths.outbox, "mosaic", "s-1", prepared("reject", state, beside=False).document)
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((paths.outbox / "mosaic").stat().st_mode) == 0o2750
+    assert sorted(os.listdir(paths.outbox / "mosaic" / "s-1")) == ["report.html", "verdict.json"]
