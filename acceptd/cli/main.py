@@ -173,12 +173,17 @@ def main() -> None:
     except Exception as error:
         if os.environ.get("ACCEPTD_TRACEBACK"):
             raise
-        code = common.fail(
-            f"internal error: {type(error).__name__}: {error}",
-            "run again with ACCEPTD_TRACEBACK=1 and report it",
-            code=common.EXIT_INTERNAL,
-        )
+        code = common.fail(*_unforeseen(error), code=common.EXIT_INTERNAL)
     sys.exit(code)
+
+
+def _unforeseen(error: Exception) -> tuple[str, str]:
+    """Return what is said of an error that nobody raised on purpose: of a fault of ours, or what ran out."""
+    if isinstance(error, MemoryError):
+        return "out of memory", "let this process have more: ulimit -v, MemoryMax, the machine's own"
+    if isinstance(error, RuntimeError) and str(error) == "can't start new thread":
+        return "no thread could be started", "let there be more processes, or memory: TasksMax, ulimit -u and -v"
+    return f"internal error: {type(error).__name__}: {error}", "run again with ACCEPTD_TRACEBACK=1 and report it"
 
 
 if __name__ == "__main__":
