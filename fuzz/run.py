@@ -1,7 +1,7 @@
 """Fuzz every target in turn under atheris: ``python -m fuzz.run --seconds 60``, or the targets that are named.
 
 Everything is imported and instrumented once; each target then runs in a fork of that process, for its share of the
-time, under libFuzzer. Saved inputs in ``fuzz/corpus/<target>`` are read, never written (but by ``--minimise``);
+time, under libFuzzer. Saved inputs in ``fuzz/corpus/<target>`` are read, never written (but by ``fuzz.minimise``);
 what covers more code goes to ``.cache/fuzz/<target>/corpus`` and is read again the next time. An input that breaks
 a promise, takes 5 s of the processor or half a GiB more memory is kept in ``.cache/fuzz/<target>/findings``.
 Ends 1 where there is a finding, with a table and ``.cache/fuzz/run.json``.
@@ -14,17 +14,16 @@ import json
 import os
 import platform
 import re
-import shutil
 import sys
 import time
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
 from fuzz.mutate import mutator
-from fuzz.targets import CORPUS, TARGETS, Check, Target
+from fuzz.targets import CACHE, CORPUS, TARGETS, Check, Target
 
-CACHE: Final = CORPUS.parent.parent / ".cache/fuzz"
 INSTRUMENTED: Final = ["acceptd", "sandbox", "tomllib", "rfc8785"]
 ROUND_SECONDS: Final = 15
 """A long run goes round: each target has so long in a round, so that it may be stopped and still tell of all."""
@@ -59,7 +58,6 @@ def main() -> int:
     parser.add_argument("--hours", type=float, help="the same, in hours")
     parser.add_argument("--seed", type=int, default=0, help="0: another one each time")
     parser.add_argument("--json", type=Path, default=CACHE / "run.json", help="where the results go")
-    parser.add_argument("--minimise", action="store_true", help="write what the found inputs cover to fuzz/corpus")
     options = parser.parse_args()
     if unknown := set(options.targets) - TARGETS.keys():
         parser.error(f"no such target: {', '.join(sorted(unknown))}")
@@ -71,10 +69,6 @@ def main() -> int:
     with atheris.instrument_imports(include=INSTRUMENTED):
         checks = {name: TARGETS[name].load() for name in names}
     print(f"{len(names)} targets instrumented in {time.monotonic() - began:.0f} s", flush=True)
-    if options.minimise:
-        for name in names:
-            minimise(TARGETS[name], checks[name])
-        return 0
     results = {name: Result(name) for name in names}
     rounds = max(1, round(seconds / (ROUND_SECONDS * len(names))))
     share = seconds / rounds / len(names)
@@ -165,26 +159,6 @@ def _resident_mb() -> int:
     return pages * os.sysconf("SC_PAGESIZE") >> 20
 
 
-def minimise(target: Target, check: Check, most: int = 16 << 10) -> None:
-    """Add to the saved corpus the fewest found inputs that cover more; at most ``most`` bytes in all."""
-    grown, saved = CACHE / target.name / "corpus", CORPUS / target.name
-    chosen = CACHE / target.name / "chosen"
-    shutil.rmtree(chosen, ignore_errors=True)
-    chosen.mkdir(parents=True)
-    for file in saved.iterdir():
-        shutil.copyfile(file, chosen / file.name)
-    if grown.is_dir():
-        forked(target, check, ["-set_cover_merge=1", "-use_counters=0", str(chosen), str(grown)])
-    room = most - sum(file.stat().st_size for file in saved.iterdir())
-    for file in sorted(chosen.iterdir(), key=lambda one: (one.stat().st_size, one.name)):
-        size = file.stat().st_size
-        if not (saved / file.name).exists() and 0 < size <= room:
-            shutil.copyfile(file, saved / file.name[:16])
-            room -= size
-    kept = list(saved.iterdir())
-    print(f"{target.name:12} {len(kept)} inputs, {sum(one.stat().st_size for one in kept)} bytes", flush=True)
-
-
 def write(path: Path, results: list[Result], asked: float) -> None:
     """Write what is known so far as JSON."""
     import pydantic
@@ -192,6 +166,7 @@ def write(path: Path, results: list[Result], asked: float) -> None:
     versions = {"python": platform.python_version(), "pydantic": pydantic.VERSION, "machine": platform.machine()}
     path.parent.mkdir(parents=True, exist_ok=True)
     document = {
+        "at": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "asked_seconds": asked,
         "seconds": round(sum(one.seconds for one in results), 1),
         "cpu_seconds": round(sum(one.cpu_seconds for one in results), 1),

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 CORPUS: Final = Path(__file__).resolve().parent / "corpus"
+CACHE: Final = CORPUS.parent.parent / ".cache/fuzz"
 FINDINGS: Final = Path(__file__).resolve().parent / "findings"
 
 Check = Callable[[bytes], None]

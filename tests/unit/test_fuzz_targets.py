@@ -16,7 +16,7 @@ from acceptd.fleet.examined import Examined
 from acceptd.record.keys import Keyring
 from acceptd.release import envelope, objects, trust
 from acceptd.review import decision
-from fuzz import frames, house, loader_tree, manifest, mutate, run, runtime, seeds, wire
+from fuzz import frames, house, loader_tree, manifest, mutate, record, run, runtime, seeds, wire
 from fuzz.targets import CORPUS, FINDINGS, TARGETS
 from sandbox import wire as walker
 
@@ -92,6 +92,13 @@ def test_a_runtime_that_reads_another_file_is_found_out() -> None:
 def test_the_page_says_of_each_target_what_must_hold() -> None:
     rows = re.findall(r"^\| `([a-z]+)` \| [^|]+ \| [^|]+ \| [^|]+ \|$", PAGE.read_text(), re.MULTILINE)
     assert rows == list(TARGETS)
+
+
+def test_the_run_on_record_is_what_the_page_shows() -> None:
+    told = json.loads(record.RECORD.read_bytes())
+    assert record.page(PAGE.read_text(), told) == PAGE.read_text()
+    assert told["executions"] == sum(row["executions"] for row in told["targets"])
+    assert record.joined([told]) == told | {"runs": 1}
 
 
 @pytest.fixture
@@ -188,7 +195,7 @@ def test_an_input_that_takes_too_long_is_a_finding(monkeypatch: pytest.MonkeyPat
 def test_changes_of_a_form_are_drawn_from_the_number_alone_and_bounded(target: str) -> None:
     change = mutate.mutator(TARGETS[target].form, lambda data, most: data[:most])
     made = set()
-    for file in sorted((CORPUS / target).iterdir())[:3]:
+    for file in sorted((CORPUS / target).iterdir(), key=lambda one: -one.stat().st_size)[:3]:
         raw = file.read_bytes()
         found = [change(raw, TARGETS[target].most, seed) for seed in range(40)]
         assert found == [change(raw, TARGETS[target].most, seed) for seed in range(40)]
