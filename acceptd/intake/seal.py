@@ -43,7 +43,13 @@ class SealedArchive:
 
 
 def seal_directory(
-    source: Path, target: Path, limits: LimitsTable, *, temporary: str | None = None, durable: bool = True
+    source: Path,
+    target: Path,
+    limits: LimitsTable,
+    *,
+    temporary: str | None = None,
+    durable: bool = True,
+    for_owner: bool = True,
 ) -> Sealed:
     """Copy the bundle at ``source`` to the new directory ``target`` and return its inventory and digest.
 
@@ -51,7 +57,8 @@ def seal_directory(
     SealError with a finding code and the place for what is wrong with the drop, StateError for what
     is wrong with the storage (no space, ``target`` exists). ``temporary`` names the directory beside
     ``target`` that is written meanwhile, for who must remove it after killing this process. ``durable``
-    off: as :class:`SealTarget` has it.
+    off: as :class:`SealTarget` has it. ``for_owner`` off: it is sealed for whoever runs this, by whose rights it
+    is read, and not for whoever owns the drop.
     """
     try:
         source_fd = files.open_directory(source)
@@ -59,25 +66,34 @@ def seal_directory(
         raise source_error(error, "(drop)") from error
     try:
         with SealTarget(target, temporary, durable=durable) as sealed:
-            _Walk(limits, sealed, _Owner.of(source_fd)).directory(source_fd, sealed.fd, "")
+            owner = _Owner.of(source_fd) if for_owner else None
+            _Walk(limits, sealed, owner).directory(source_fd, sealed.fd, "")
             return sealed.publish("directory")
     finally:
         os.close(source_fd)
 
 
 def copy_archive(
-    source: Path, target: Path, limits: LimitsTable, archive: Archive, *, temporary: str | None = None
+    source: Path,
+    target: Path,
+    limits: LimitsTable,
+    archive: Archive,
+    *,
+    temporary: str | None = None,
+    for_owner: bool = True,
 ) -> SealedArchive:
-    """Copy the archive file ``source`` into the new directory ``target`` with the same checks as any file."""
+    """Copy the archive file ``source`` into the new directory ``target`` with the same checks as any file.
+
+    ``for_owner`` as in :func:`seal_directory`; the owner is the directory's that it lies in.
+    """
     try:
         parent = files.open_directory(source.parent)
     except OSError as error:
         raise source_error(error, "(drop)") from error
     try:
         with SealTarget(target, temporary) as sealed:
-            _Walk(limits, sealed, _Owner.of(parent)).file(
-                parent, os.fsencode(source.name), sealed.fd, ARCHIVE_NAME
-            )
+            walk = _Walk(limits, sealed, _Owner.of(parent) if for_owner else None)
+            walk.file(parent, os.fsencode(source.name), sealed.fd, ARCHIVE_NAME)
             file = sealed.publish("directory").files[0]
     finally:
         os.close(parent)

@@ -24,12 +24,13 @@ from acceptd.policy.limits import LimitsTable
 def handle(order: dict[str, Any]) -> dict[str, Any]:
     """Carry out one order and return the reply: ``sealed``, ``archive``, ``refused`` or ``storage``."""
     source, target, limits = Path(order["source"]), Path(order["target"]), LimitsTable(**order["limits"])
-    temporary: str = order["temporary"]
+    # What is not kept is judged for whoever runs `acceptd check`; a daemon seals for those who drop.
+    how: dict[str, Any] = {"temporary": order["temporary"], "for_owner": order.get("durable", True)}
     try:
         if order["archive"] is None:
-            sealed = seal_directory(source, target, limits, temporary=temporary, durable=order["durable"])
+            sealed = seal_directory(source, target, limits, durable=order["durable"], **how)
             return {"sealed": sealed.model_dump()}
-        copy = copy_archive(source, target, limits, order["archive"], temporary=temporary)
+        copy = copy_archive(source, target, limits, order["archive"], **how)
     except SealError as error:
         return {"refused": [error.code, error.where, error.message]}
     except StateError as error:

@@ -126,3 +126,18 @@ def test_what_root_or_acceptd_itself_drops_may_hold_anybodys_files(drop: Path, t
     given(drop / "model.onnx", 0o600, VICTIM, VICTIM)
     os.chown(drop, 0, 0)
     assert len(seal_directory(drop, tmp_path / "sealed", LIMITS).files) == 1
+
+
+def test_a_check_that_somebody_runs_himself_reads_what_he_may_read_in_anybodys_directory(
+    drop: Path, tmp_path: Path
+) -> None:
+    """Nothing of it is kept or shown to the directory's owner: that would be a false alarm."""
+    given(drop / "model.onnx", 0o600, VICTIM, VICTIM)
+    archive = drop.parent / "mine.zip"
+    with zipfile.ZipFile(archive, "w") as file:
+        file.writestr("model.onnx", b"\x08\x08")
+    given(archive, 0o600, VICTIM, VICTIM)
+    os.chown(archive.parent, ATTACKER, ATTACKER)
+    with SealerClient(children=1, durable=False) as sealer:
+        assert len(sealer.seal(drop, tmp_path / "sealed", LIMITS).files) == 1
+        assert sealer.copy_archive(archive, tmp_path / "copied", LIMITS, "zip").size > 0
