@@ -8,6 +8,7 @@ import json
 import os
 import socket
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -270,6 +271,7 @@ class Cell:
                 cause = "a mandatory wall is missing"
                 return JobRecord(kind=kind, ending="unavailable", cause=cause, message=note)
             before = host.read() if order["spec"].get("timing") else None
+            began = time.monotonic()
             _send_order(ours, order)
 
             def take(frame: Frame) -> None:
@@ -287,6 +289,7 @@ class Cell:
                 baseline=parent.parent.anonymous,
                 on_frame=take,
                 cancelled=cancelled,
+                since=began,
             )
             if not seen.killed_for and box is not None and box.out_of_memory():
                 seen.killed_for = "memory"

@@ -101,8 +101,12 @@ def watch(
     baseline: int,
     on_frame: Callable[[Frame], None],
     cancelled: Callable[[], bool] = lambda: False,
+    since: float | None = None,
 ) -> Watched:
     """Drive one job to its end; returns only when its whole pid namespace is dead.
+
+    ``since``: when it was about to be given its order, by the monotonic clock. It may be done before this thread
+    is given the processor again: counted from here, it would have taken no time.
 
     All descriptors are read ends owned by the caller. ``baseline`` is the parent's anonymous memory
     in bytes. ``on_frame`` may raise a deliberate error (a sealing cap, for example): then the job is
@@ -111,7 +115,7 @@ def watch(
     seen = Watched()
     pending: AcceptdError | None = None
     init_pid = outer_pid(pidfd)
-    start = time.monotonic()
+    start = time.monotonic() if since is None else since
     deadline = start + limits.wall_seconds
     poller = select.poll()
     for descriptor in (pidfd, job, status, stderr):

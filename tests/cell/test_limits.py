@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import select
+import socket
+import time
+from typing import Any
+
 import pytest
 
+from acceptd.cell import client
 from tests.cell.conftest import Attack
 
 pytestmark = pytest.mark.cell
@@ -145,3 +151,38 @@ def test_no_user_namespace_can_be_made_even_without_seccomp(attack: Attack) -> N
     assert record.notes[0].facts == {"made": -1, "why": 28}  # ENOSPC: the limit of the job's own namespace
     assert record.walls is not None
     assert "namespaces" not in record.walls.notes
+
+
+def held_up(monkeypatch: pytest.MonkeyPatch, seconds: float) -> list[float]:
+    """Let whoever gives an order lose the processor until the job is over, or for so long; return for how long."""
+    send, held = client._send_order, list[float]()
+
+    def late(sock: socket.socket, order: dict[str, Any]) -> None:
+        began = time.monotonic()
+        send(sock, order)
+        over = select.poll()
+        over.register(sock, select.POLLHUP)
+        over.poll(seconds * 1000)
+        held.append(time.monotonic() - began)
+
+    monkeypatch.setattr(client, "_send_order", late)
+    return held
+
+
+def test_a_job_that_was_done_before_its_watcher_got_the_processor_again_took_its_time(
+    attack: Attack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Counted from the watcher's beginning it took none, and what it says of its time would be a lie."""
+    held = held_up(monkeypatch, 60)
+    record = attack("note(ok=True)")
+    assert record.ending == "done"
+    assert record.wall_s >= held[0]
+
+
+def test_a_job_gets_no_second_time_where_its_watcher_got_the_processor_late(
+    attack: Attack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = held_up(monkeypatch, 1.2)
+    record = attack("time.sleep(3600)", cpu=1, wall=1)
+    assert (record.ending, record.cause) == ("limit", "wall")
+    assert record.wall_s >= held[0]
