@@ -16,8 +16,9 @@ from acceptd.record import audit
 from acceptd.record.keys import create_keys
 from acceptd.record.log import Ledger
 from acceptd.record.place import Place
-from acceptd.record.postgres import roles
+from acceptd.record.postgres import moves, roles
 from acceptd.record.queue import Queue
+from acceptd.record.tables import STATES
 from tests.fleet.postgres import OWNER, SUPERUSER, Server
 from tests.fleet.record_world import Record, make_record
 
@@ -50,8 +51,19 @@ SEEN = (
 )
 SIGNED = "INSERT INTO fleet_evidence VALUES ('s-1', 1, 'cpu', 'n' || random(), 'k', '{}', 'd', 'x')"
 MOVE = "UPDATE submissions SET state = 'sealed' WHERE id = 's-1'"
-DROP = "INSERT INTO submissions SELECT 's' || random(), team, name, path, kind, uid, state, working, "
-DROP += "received_at, updated_at, bundle_digest, model, data FROM submissions LIMIT 1"
+NOW = "to_char(now() AT TIME ZONE 'UTC'{}, 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"')"
+COLUMNS = "id, team, name, path, kind, state, received_at, updated_at, data, node"
+
+
+def drop(state: str = "claimed", when: str = "", columns: str = COLUMNS, more: str = "") -> str:
+    """A drop that comes now, or at another time; in this state; with more columns."""
+    return (
+        f"INSERT INTO submissions ({columns}) SELECT 's' || random(), 'a', 'b', '/c', 'directory', '{state}', "
+        f"{NOW.format(when)}, 'now', '{{}}', 'n'{more}"
+    )
+
+
+DROP = drop()
 MAY: dict[str, list[str]] = {
     "acceptd_promoter": [
         NOTE,
@@ -59,7 +71,14 @@ MAY: dict[str, list[str]] = {
         SEEN,
         "INSERT INTO releases VALUES ('a/b','c',1,'d','intent','k','r',1,1,'x')",
     ],
-    "acceptd_intake": [DROP, MOVE, SEEN, "SELECT count(*) FROM verdicts"],
+    "acceptd_intake": [
+        DROP,
+        drop(when=" - interval '50 minutes'"),
+        drop(when=" + interval '9 minutes'"),
+        MOVE,
+        SEEN,
+        "SELECT count(*) FROM verdicts",
+    ],
     "acceptd_worker": [SIGNED, SEEN, "SELECT data FROM submissions"],
     "acceptd_reviewer": [
         "SELECT leaf FROM entries",
@@ -67,6 +86,10 @@ MAY: dict[str, list[str]] = {
         "SELECT name FROM fleet_nodes",
     ],
 }
+DISGUISED = [
+    f"UPDATE submissions SET {name} = {'7' if name == 'uid' else chr(39) + 'other' + chr(39)} WHERE id = 's-1'"
+    for name in moves.KEPT
+]
 NOBODY = [
     "UPDATE entries SET type = 'x'",
     "DELETE FROM entries",
@@ -100,6 +123,10 @@ NOBODY = [
 MAY_NOT: dict[str, list[str]] = {
     "acceptd_promoter": [SIGNED, "DELETE FROM releases"],
     "acceptd_intake": [
+        *(drop(state) for state in STATES if state != "claimed"), *DISGUISED,
+        *(drop(when=f" {at}'") for at in ("+ interval '1 year", "+ interval '11 minutes", "- interval '2 hours")),
+        drop().replace("to_char(", "'long ago' || to_char("),
+        *(drop(columns=f"{COLUMNS}, {one}", more=", 'a'") for one in ("model", "bundle_digest", "working")),
         NOTE, SIGNED, "DELETE FROM submissions", "SELECT * FROM evidence", "SELECT * FROM fleet_evidence",
         "INSERT INTO verdicts VALUES ('s-1', 1, 'accepted', 'a', 'a/b', 'd', 'p', 'x', 'r')",
         "INSERT INTO releases VALUES ('a/b','c',1,'d','active','k','r',1,1,'x')",
@@ -152,6 +179,44 @@ def test_what_is_refused_to_a_role_is_possible_at_all(record: Record) -> None:
     for statement in {one for found in MAY_NOT.values() for one in found}:
         with contextlib.suppress(psycopg.errors.UniqueViolation, psycopg.errors.RestrictViolation):
             tried(record, statement, SUPERUSER)
+
+
+def test_an_intakes_login_ends_nothing_and_takes_nothing_back(record: Record) -> None:
+    """Each state after each; the control is the same by who may: the promoter."""
+    import psycopg
+
+    for state in STATES:
+        record.ask(drop(state).replace("'s' || random()", f"'in-{state}'"))
+    allowed: dict[str, set[tuple[str, str]]] = {"acceptd_intake": set(), "acceptd_promoter": set()}
+    for role, found in allowed.items():
+        for before in STATES:
+            for after in STATES:
+                move = f"UPDATE submissions SET state = '{after}', data = '{{\"a\":1}}' WHERE id = 'in-{before}'"
+                with contextlib.suppress(psycopg.errors.InsufficientPrivilege):
+                    tried(record, move, f"test_{role}")
+                    found.add((before, after))
+    assert allowed["acceptd_intake"] == set(moves.MOVES)
+    assert len(allowed["acceptd_promoter"]) == len(STATES) ** 2
+    for state in STATES:  # its own mark it takes away wherever the submission stands by now
+        tried(record, f"UPDATE submissions SET working = NULL WHERE id = 'in-{state}'", "test_acceptd_intake")
+
+
+def test_a_trigger_that_was_switched_off_is_told_and_put_back_and_no_part_of_the_truth(record: Record) -> None:
+    place = Place.of(record.state)
+    harmless = f"CREATE OR REPLACE FUNCTION {moves.FUNCTION}() RETURNS trigger LANGUAGE plpgsql"
+    harmless += " AS 'BEGIN RETURN NEW; END'"
+    for change, words in (
+        (f"ALTER TABLE submissions DISABLE TRIGGER {moves.TRIGGER}", "is not acceptd's"),
+        (f"DROP TRIGGER {moves.TRIGGER} ON submissions", "no trigger"),
+        (harmless, "is not acceptd's"),
+    ):
+        record.ask(change)
+        (told,) = roles.differences(place)
+        assert told.startswith("submissions: ")
+        assert words in told
+        roles.grant(place)
+        assert roles.differences(place) == []
+        assert [one for one in audit.verify(record.state) if moves.TRIGGER in one.where] == []
 
 
 @pytest.mark.parametrize("role", ["acceptd_worker", "acceptd_reviewer", "acceptd_intake"])

@@ -10,8 +10,9 @@ import pytest
 from acceptd.errors import StateError
 from acceptd.fleet.alone import KEY, Alone
 from acceptd.fleet.task import FleetTask, Kind
+from acceptd.record.entry import utc_now
 from acceptd.release.book import read_book
-from tests.fleet.postgres import Server
+from tests.fleet.postgres import OWNER, Server
 from tests.fleet.roles_world import TEAM, Fleet
 
 pytestmark = pytest.mark.acceptance
@@ -27,18 +28,24 @@ POISON: list[dict[str, object]] = [
     {"data": "[" * 100_000},
     {"data": '{"sealed": 7, "order": 8}'},
     {"data": '{"sealed": {"digest": 1}, "seal": 2, "unpack": 3, "declared_model": 4}'},
-    {"received_at": ""},
-    {"received_at": "long ago"},
     {"team": "a team"},
     {"team": "\u202e\x1b[31m"},
     {"id": "../keys"},
     {"id": "x" * 200},
     {"id": "\u00e9"},
     {"node": "no node"},
-    {"model": "no\nmodel"},
     {"uid": 2**62},
     {"name": "\x1b]0;x\x07\n" * 50},
 ]
+REFUSED: list[dict[str, object]] = [
+    {"received_at": ""},
+    {"received_at": "long ago"},
+    {"received_at": LONG_AGO},
+    {"received_at": "2999-01-01T00:00:00Z"},
+    {"model": "no\nmodel"},
+    {"state": "done"},
+]
+"""What an intake's login cannot even write; whoever owns the tables can."""
 
 
 @pytest.fixture(scope="module")
@@ -52,20 +59,23 @@ def fleet(postgres: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 
 def write(fleet: Fleet, who: str, statement: str, *values: object) -> None:
-    """Run one statement with the login of a node."""
-    with fleet.server.connected(fleet.database, fleet.login(who, fleet.roles[who])) as connection:
+    """Run one statement with the login of a node, or as the owner of the tables."""
+    login = who if who == OWNER else fleet.login(who, fleet.roles[who])
+    with fleet.server.connected(fleet.database, login) as connection:
         connection.execute(statement, values)
 
 
-def insert(fleet: Fleet, **values: object) -> None:
-    row = {**ROW, **values}
+def insert(fleet: Fleet, who: str = "intake", **values: object) -> None:
+    row = {**ROW, "received_at": utc_now(), **values}
     write(
-        fleet, "intake",
+        fleet, who,
         f"INSERT INTO submissions ({', '.join(row)}) VALUES ({', '.join(['%s'] * len(row))})", *row.values(),
     )  # fmt: skip
 
 
 def test_an_accepted_bundle_goes_to_no_channel_that_the_verdict_did_not_name(fleet: Fleet) -> None:
+    import psycopg
+
     good = fleet.accepted("good")
     fleet.whole()
     document = json.loads(
@@ -74,21 +84,29 @@ def test_an_accepted_bundle_goes_to_no_channel_that_the_verdict_did_not_name(fle
         )[0][0]
     )
     forged = json.dumps({**document, "promote": ["canary"], "release": None})
-    write(
-        fleet, "intake", "UPDATE submissions SET state = 'judged', updated_at = %s, data = %s WHERE id = %s",
-        LONG_AGO, forged, good["submission"],
-    )  # fmt: skip
+    back = "UPDATE submissions SET state = 'judged', updated_at = %s, data = %s WHERE id = %s"
+    with pytest.raises(
+        psycopg.errors.InsufficientPrivilege, match="no intake takes a submission from done to judged"
+    ):
+        write(fleet, "intake", back, LONG_AGO, forged, good["submission"])
+    write(fleet, OWNER, back, LONG_AGO, forged, good["submission"])  # and where somebody could
     fleet.whole()
     with fleet.ledger() as ledger:
         assert {channel for _, channel in read_book(ledger).channels} == {"production"}
 
 
 def test_rows_that_nobody_can_work_keep_nobody_elses_waiting(fleet: Fleet) -> None:
+    import psycopg
+
     for state in ("claimed", "sealed"):
         for number, changes in enumerate(POISON):
             key = changes.get("id", f"poison-{number}")
             insert(fleet, **{**changes, "id": f"{key}-{state}"})
             write(fleet, "intake", "UPDATE submissions SET state = %s WHERE id = %s", state, f"{key}-{state}")
+    for number, changes in enumerate(REFUSED):
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            insert(fleet, **{**changes, "id": f"refused-{number}"})
+        insert(fleet, OWNER, **{**changes, "id": f"refused-{number}"})
     fleet.kill("promoter")  # and whatever it would have said of them
     name = fleet.put("behind", model_id=f"{TEAM}/behind")
     fleet.until(

@@ -14,6 +14,7 @@ import psycopg
 from acceptd.errors import StateError
 from acceptd.record.leases import given_up
 from acceptd.record.place import Place
+from acceptd.record.postgres import moves
 from acceptd.record.postgres.engine import LOCK, connect
 from acceptd.record.postgres.errors import translated
 from acceptd.record.postgres.schema import TABLES
@@ -41,7 +42,7 @@ RIGHTS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         "fleet_nodes": ("SELECT", "INSERT", "UPDATE", "DELETE"),
         **_WORKED,
     },
-    # Brings submissions in and takes them out; has no word in what becomes of them.
+    # Brings submissions in and takes them out; has no word in what becomes of them (and see `moves`).
     "acceptd_intake": {
         **_LOG,
         **_JUDGED,
@@ -107,6 +108,7 @@ def grant(place: Place) -> list[str]:
             connection.execute(f"REVOKE ALL ON SEQUENCE {_NUMBERS} FROM {role}, PUBLIC")
             if "INSERT" in rights.get(given_up.name, ()):
                 connection.execute(f"GRANT USAGE ON SEQUENCE {_NUMBERS} TO {role}")
+        moves.give(connection)
     return made
 
 
@@ -139,6 +141,7 @@ def differences(place: Place) -> list[str]:
                 due = set(rights.get(table.name, ()))
                 found += [f"{role}: may {one} {table.name}, which is not its right" for one in sorted(there - due)]
                 found += [f"{role}: may not {one} {table.name}" for one in sorted(due - there)]
+        found += moves.differences(connection)
     return found
 
 

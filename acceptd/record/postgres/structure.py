@@ -12,13 +12,17 @@ from typing import Any, Final
 from sqlalchemy import Column, Table, UniqueConstraint
 from sqlalchemy.dialects import postgresql
 
+from acceptd.record.postgres import moves
 from acceptd.record.postgres.schema import FUNCTIONS, TABLES, TRIGGERS
 
 Ask = Callable[[str], Iterable[tuple[Any, ...]]]
 Tell = Callable[[str, str], None]
 
+GIVEN: Final = {moves.TRIGGER: moves.DEFINITION}
+"""Triggers that come with the roles' rights, and may be missing where there are none."""
 _TRUE_TABLES: Final = "('entries', 'nodes', 'evidence')"
 _OURS: Final = ", ".join(f"'{table.name}'" for table in TABLES)
+_NAMED: Final = ", ".join(f"'{name}'" for name in (*FUNCTIONS, moves.FUNCTION))
 _TRIGGERS: Final = f"""
     SELECT t.tgname::text, pg_get_triggerdef(t.oid), t.tgenabled::text FROM pg_trigger t
     JOIN pg_class c ON c.oid = t.tgrelid JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -28,7 +32,7 @@ _FUNCTIONS: Final = f"""
     SELECT p.proname::text, p.prosrc, l.lanname::text, array_to_string(p.proconfig, ';'), p.prosecdef,
         pg_get_userbyid(p.proowner)::text
     FROM pg_proc p JOIN pg_language l ON l.oid = p.prolang JOIN pg_namespace n ON n.oid = p.pronamespace
-    WHERE n.nspname = 'public' AND p.proname IN ({", ".join(f"'{name}'" for name in FUNCTIONS)}) ORDER BY 1
+    WHERE n.nspname = 'public' AND p.proname IN ({_NAMED}) ORDER BY 1
 """  # noqa: S608 - names of ours
 _CONFIG: Final = "search_path=pg_catalog, public"
 _COLUMNS: Final = """
@@ -127,7 +131,7 @@ def _check_triggers(ask: Ask, tell: Tell) -> None:
             tell(f"trigger {name}", "is missing: the table can be edited in place")
             continue
         definition, enabled = stored[name]
-        if definition != f"CREATE TRIGGER {name} {TRIGGERS.get(name)}":
+        if definition != f"CREATE TRIGGER {name} {(TRIGGERS | GIVEN).get(name)}":
             tell(f"trigger {name}", "is not acceptd's")
         elif enabled not in {"O", "A"}:
             tell(f"trigger {name}", "is disabled: the table can be edited in place")
@@ -140,7 +144,8 @@ def _check_functions(ask: Ask, tell: Tell) -> None:
             tell(f"function {name}", "is missing: triggers call it")
             continue
         body, language, config, definer, _ = stored[name]
-        if (body, language, config, definer) != (FUNCTIONS.get(name), "plpgsql", _CONFIG, False):
+        due = moves.BODY if name == moves.FUNCTION else FUNCTIONS.get(name)
+        if (body, language, config, definer) != (due, "plpgsql", _CONFIG, False):
             tell(f"function {name}", "is not acceptd's")
 
 
