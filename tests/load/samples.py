@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from acceptd.cell import launcher
+from acceptd.cell.supply import ROOMS
 from acceptd.daemon import HOUSEKEEPING_SECONDS
 
 TICK: Final = os.sysconf("SC_CLK_TCK")
@@ -223,8 +224,15 @@ def _open(pid: int) -> dict[str, int]:
     return dict(sorted(found.items()))
 
 
-def more(before: Rest, after: Rest) -> list[str]:
-    """Return a line for each thing that there is more of than before."""
+def more(before: Rest, after: Rest, lanes: int = 1) -> list[str]:
+    """Return a line for each thing that there is more of than before.
+
+    A lane makes its helpers (processes that last, each with a socket and rooms) when it first needs them:
+    ``lanes`` of each role may have come, and a spare.
+    """
+    come = sum(max(0, after.processes.get(role, 0) - before.processes.get(role, 0)) for role in LASTING)
+    rooms = ROOMS * max(0, after.processes.get("warm parent", 0) - before.processes.get("warm parent", 0))
+    may = dict.fromkeys(LASTING[1:], lanes) | {"warm parent": lanes + 1, "outer wall": 2 * (lanes + 1)}
     found = [
         f"{name} of the daemon at rest: {getattr(before, name)} before, {getattr(after, name)} after"
         for name in ("threads", "mounts")
@@ -233,12 +241,12 @@ def more(before: Rest, after: Rest) -> list[str]:
     found += [
         f"descriptors at rest of {place}: {before.descriptors.get(place, 0)} before, {number} after"
         for place, number in after.descriptors.items()
-        if number > (MOST_CONNECTIONS if place == _CONNECTION else before.descriptors.get(place, 0))
+        if number > (MOST_CONNECTIONS if place == _CONNECTION else before.descriptors.get(place, 0) + come)
     ]
     found += [
         f"processes at rest, {role}: {before.processes.get(role, 0)} before, {number} after"
         for role, number in after.processes.items()
-        if number > before.processes.get(role, 0)
+        if number > max(may.get(role, 0), before.processes.get(role, 0) + (2 * rooms if role == "job" else 0))
     ]
     return found + [f"left in shared memory: {name}" for name in after.shared if name not in before.shared]
 

@@ -162,7 +162,7 @@ class Soak:
             self.found.processor_s = round(samples.spent(self.daemon.pid) - spent, 1)
             self.found.per_processor_s = round((self._judged - judged) / max(self.found.processor_s, 0.01), 2)
             after = self._at_rest()
-            self.found.broken += samples.more(before, after)
+            self.found.broken += samples.more(before, after, os.cpu_count() or 1)
             self.daemon.stop()
             self.found.broken += _orphans()
         finally:

@@ -139,11 +139,15 @@ def test_whatever_there_is_more_of_at_rest_is_told() -> None:
     before = samples.Rest({"null": 1, "ledger.sqlite3": 6}, 30, {"warm parent": 2}, 40, ["a"])
     assert samples.more(before, before) == []
     assert samples.more(before, replace(before, descriptors={"null": 1, "ledger.sqlite3": 12})) == []
+    second = replace(before, descriptors={"null": 1, "socket": 1}, processes={"warm parent": 2, "sealer": 2})
+    first = replace(second, descriptors={"null": 1}, processes={"warm parent": 2, "sealer": 1})
+    assert samples.more(first, second, 2) == [], "the second lane's own"
+    assert len(samples.more(first, second, 1)) == 1
     for worse in (
         replace(before, descriptors={"null": 2}),
         replace(before, descriptors={"ledger.sqlite3": 100}),
         replace(before, threads=31),
-        replace(before, processes={"warm parent": 3}),
+        replace(before, processes={"warm parent": 2, "sealer": 2}),
         replace(before, processes={"job": 1}),
         replace(before, mounts=41),
         replace(before, shared=["a", "sem.x"]),
