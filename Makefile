@@ -18,7 +18,7 @@ TESTS_REST := tests/crash tests/acceptance tests/cell tests/hostile
 ALL_LAYERS := $(TESTS_FAST) $(TESTS_REST) tests/fleet tests/web
 LAYERS ?= $(ALL_LAYERS)
 
-.PHONY: setup demo test test-fast coverage test-user soak-cell soak-ledger soak-release soak-readers soak-load chaos kill-proof strace-proof kill-exports bench-ledger backend-cell fuzz oms wheel sbom audit hostile-report test-wheel profiles profiles-test profiles-openvino console test-web fleet test-fleet soak-fleet chaos-fleet lint format bench bench-trial bench-queue bench-objects bench-fleet bench-beside bench-heldout bench-large corpus adopt-corpus corpus-mutants backend-suite docs pictures docs-site test-docs docs-run clean help
+.PHONY: setup demo test test-fast coverage mutation test-user soak-cell soak-ledger soak-release soak-readers soak-load chaos kill-proof strace-proof kill-exports bench-ledger backend-cell fuzz oms wheel sbom audit hostile-report test-wheel profiles profiles-test profiles-openvino console test-web fleet test-fleet soak-fleet chaos-fleet lint format bench bench-trial bench-queue bench-objects bench-fleet bench-beside bench-heldout bench-large corpus adopt-corpus corpus-mutants backend-suite docs pictures docs-site test-docs docs-run clean help
 
 help:  ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -e 's/:.*## /\t/' | expand -t 16
@@ -48,6 +48,12 @@ coverage: setup  ## lines and branches of acceptd/ that tests reach, in every pr
 	@# What tests say of the product is `make test`'s to decide: slowed and watched, a few of them differ.
 	-.venvs/coverage/bin/python -m pytest -q $(BESIDE_WAITING) --timeout 1200 -p tools.covered_tests -m "not slow" $(LAYERS)
 	.venvs/coverage/bin/python -m tools.coverage_report $(if $(filter-out $(LAYERS),$(ALL_LAYERS)),,--whole) $(if $(KEEP),--keep)
+
+mutation: setup  ## a sample of changes to judge/, record/ and release/ that a test should notice: survivors into bench/mutation.json (PACKAGES=judge SEED=n FILES=n SAMPLE=n MINUTES=n)
+	@sh tools/mutation_env.sh
+	@for package in $(or $(PACKAGES),judge record release); do \
+	  nice $(PY) -m tools.mutation $$package --seed $(or $(SEED),1) --files $(or $(FILES),0) \
+	    --sample $(or $(SAMPLE),300) $(if $(MINUTES),--minutes $(MINUTES)) || exit; done
 
 soak-cell: setup  ## 1,000 jobs in one cell, a third of them crashing, hanging or bombing: nothing may be left
 	$(PY) -m tests.cell.soak 1000

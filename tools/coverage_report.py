@@ -2,7 +2,7 @@
 
 ``python -m tools.coverage_report [--whole] [--keep]``. ``acceptd/judge/`` is pure and decides: every line and
 branch of it is reached, or this ends with 1. ``--whole`` says that every layer of tests ran, so that the floor of
-all of acceptd/ holds too; ``--keep`` writes the figures to bench/coverage.json, which docs/testing.md quotes.
+all of acceptd/ holds too; ``--keep`` writes the figures to bench/coverage.json.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from acceptd.evidence import (
 )
 from acceptd.judge.parity import expected_names, tolerance
 from acceptd.judge.parity import parity as parity_of
-from acceptd.judge.verdict import judge
+from acceptd.judge.verdict import decide, judge
 from acceptd.policy.policy import Policy
 from acceptd.policy.profile import Profile
 from tests import judge_world as world
@@ -303,3 +303,13 @@ def test_a_problem_of_a_golden_set_carries_its_own_code() -> None:
     problem = Problem(code="vectors/type-mismatch", where="test_data_set_0", message="float64")
     judged = world.verdict(world.submission([world.vectors(vectors=frame | {"problems": [problem.model_dump()]})]))
     assert (judged.verdict, world.codes(judged, "warn")) == ("accepted", ["vectors/type-mismatch"])
+
+
+def test_the_reason_names_the_first_missing_stage_and_counts_the_others() -> None:
+    assert decide((), walls=[], gaps=["run: main", "compare: main", "assets: no job"]) == (
+        "inconclusive",
+        "a required stage is missing: run: main (and 2 more)",
+    )
+    assert decide((), walls=[], gaps=["run: main"])[1] == "a required stage is missing: run: main"
+    accepted = "every required stage is complete, and nothing rejects or holds"
+    assert decide((), walls=[], gaps=[]) == ("accepted", accepted)

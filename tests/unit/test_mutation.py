@@ -1,0 +1,36 @@
+"""`make mutation` draws the same sample for everyone; only a mutant that made a test fail counts as killed."""
+
+from __future__ import annotations
+
+import pytest
+
+from tools.mutation import counted, drawn, ending
+
+pytestmark = pytest.mark.unit
+NAMES = [
+    f"acceptd.judge.{file}.x_{function}__mutmut_{number}"
+    for file, count in (("verdict", 40), ("words", 3))
+    for function in ("judge", "ǁFindingǁof")
+    for number in range(1, count)
+]
+
+
+def test_a_seed_draws_the_same_mutants_whatever_order_they_were_found_in() -> None:
+    assert drawn(NAMES, 1) == drawn(NAMES[::-1], 1)
+    assert drawn(NAMES, 1) != drawn(NAMES, 2)
+    assert sorted(drawn(NAMES, 3)) == sorted(NAMES)
+
+
+def test_a_short_sample_is_of_every_file_and_no_prefix_of_one() -> None:
+    first = drawn(NAMES, 1)[:8]
+    assert sum(".words." in name for name in first) == 4
+    assert {name.rpartition("_")[2] for name in drawn(NAMES, 1)[:40]} != set(map(str, range(1, 21)))
+
+
+def test_only_a_test_that_failed_kills_a_mutant() -> None:
+    assert [ending(code) for code in (1, 3, 0, 5, 33, 36, None)] == [
+        "killed", "killed", "survived", "not reached", "not reached", "timed out", "",
+    ]  # fmt: skip
+    assert counted({"a": 1, "b": 0, "c": None, "d": 33}) == {
+        "mutants": 4, "tried": 3, "killed": 1, "not reached": 1, "survived": 1,
+    }  # fmt: skip
