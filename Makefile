@@ -90,10 +90,10 @@ bench-ledger: setup  ## the ledger at a hundred and at a million entries: append
 backend-cell: setup  ## every ONNX backend case through every job kind: no job may fail for want of a preloaded module
 	ACCEPTD_BACKEND_CASES=all $(PY) -m pytest -q tests/cell/test_backend_sample.py
 
-fuzz: setup  ## every parser of hostile bytes in turn, a minute under coverage guidance (HOURS=1 or SECONDS=N: longer); findings are kept
+fuzz: setup  ## every parser of hostile bytes in turn, a minute under coverage guidance (HOURS=1, SECONDS=N; RUNS=N: the same inputs each time); findings are kept
 	$(PY) -m pip install -qq --disable-pip-version-check --require-hashes -r fuzz/requirements.lock
-	$(PY) -m fuzz.run $(if $(HOURS),--hours $(HOURS),--seconds $(or $(SECONDS),60))
-	$(PY) -m fuzz.runtime --seconds 10
+	PYTHONHASHSEED=0 $(PY) -m fuzz.run $(if $(RUNS),--runs $(RUNS),$(if $(HOURS),--hours $(HOURS),--seconds $(or $(SECONDS),60)))
+	$(if $(RUNS),,$(PY) -m fuzz.runtime --seconds 10)
 
 oms: setup  ## model signatures both ways against the reference implementation, in an environment of its own below .venvs
 	@test -x .venvs/oms/bin/python || $(PY) -m venv .venvs/oms

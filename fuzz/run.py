@@ -15,6 +15,7 @@ import os
 import platform
 import re
 import sys
+import tempfile
 import time
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -56,6 +57,9 @@ def main() -> int:
     parser.add_argument("targets", nargs="*", metavar="TARGET", help=f"one of {', '.join(TARGETS)}; all")
     parser.add_argument("--seconds", type=float, default=60.0, help="over all targets together")
     parser.add_argument("--hours", type=float, help="the same, in hours")
+    parser.add_argument(
+        "--runs", type=int, default=0, help="so many of each target, the same ones each time; no time"
+    )
     parser.add_argument("--seed", type=int, default=0, help="0: another one each time")
     parser.add_argument("--json", type=Path, default=CACHE / "run.json", help="where the results go")
     options = parser.parse_args()
@@ -70,12 +74,22 @@ def main() -> int:
         checks = {name: TARGETS[name].load() for name in names}
     print(f"{len(names)} targets instrumented in {time.monotonic() - began:.0f} s", flush=True)
     results = {name: Result(name) for name in names}
+    if options.runs:
+        for name in names:
+            with tempfile.TemporaryDirectory() as grown:  # what an earlier run found would change what is drawn
+                one(TARGETS[name], checks[name], results[name], Path(grown), [f"-runs={options.runs}", "-seed=1"])
+        write(options.json, list(results.values()), 0.0)
+        show(list(results.values()))
+        return 1 if any(row.findings or row.trouble for row in results.values()) else 0
     rounds = max(1, round(seconds / (ROUND_SECONDS * len(names))))
     share = seconds / rounds / len(names)
     for number in range(rounds):
         for name in names:
             seed = options.seed + number if options.seed else 0
-            one(TARGETS[name], checks[name], results[name], share, seed)
+            grown = CACHE / name / "corpus"
+            grown.mkdir(parents=True, exist_ok=True)
+            stop = [f"-max_total_time={max(1, round(share))}", f"-seed={seed}"]
+            one(TARGETS[name], checks[name], results[name], grown, stop)
             row = results[name]
             mark = f"  {len(row.findings)} FINDINGS" if row.findings else ""
             print(
@@ -86,16 +100,18 @@ def main() -> int:
     return 1 if any(row.findings or row.trouble for row in results.values()) else 0
 
 
-def one(target: Target, check: Check, result: Result, seconds: float, seed: int) -> None:
-    """Run one target for its share, in a fork, and add what came of it to ``result``."""
-    grown, findings = CACHE / target.name / "corpus", CACHE / target.name / "findings"
-    for directory in (grown, findings):
-        directory.mkdir(parents=True, exist_ok=True)
+def one(target: Target, check: Check, result: Result, grown: Path, stop: list[str]) -> None:
+    """Run one target in a fork until ``stop`` (libFuzzer's flags), and add what came of it to ``result``."""
+    findings = CACHE / target.name / "findings"
+    findings.mkdir(parents=True, exist_ok=True)
     before = set(os.listdir(findings))
     arguments = [
-        str(grown), str(CORPUS / target.name), f"-max_total_time={max(1, round(seconds))}", f"-seed={seed}",
-        f"-artifact_prefix={findings}/", "-print_final_stats=1",
-    ]  # fmt: skip
+        str(grown),
+        str(CORPUS / target.name),
+        *stop,
+        f"-artifact_prefix={findings}/",
+        "-print_final_stats=1",
+    ]
     said, status, cpu, took = forked(target, check, arguments)
     new = sorted(set(os.listdir(findings)) - before)
     executed = [int(one or two) for one, two in _EXECUTED.findall(said)]
