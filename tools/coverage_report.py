@@ -8,8 +8,10 @@ all of acceptd/ holds too; ``--keep`` writes the figures to bench/coverage.json.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import datetime
 import json
+import sqlite3
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -107,12 +109,30 @@ def table(found: Mapping[str, Counted]) -> list[str]:
     ]
 
 
+def readable(raw: Path) -> tuple[list[str], int]:
+    """Return the whole files of results, and how many are torn: coverage.py would end at the first of those."""
+    found, torn = [], 0
+    for path in sorted(raw.glob("data.*")):
+        try:
+            with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as one:
+                fine = one.execute("pragma quick_check").fetchone() == ("ok",)
+                one.execute("select 1 from coverage_schema").fetchone()
+        except sqlite3.DatabaseError:
+            fine = False
+        found += [str(path)] if fine else []
+        torn += not fine
+    return found, torn
+
+
 def measured() -> dict[str, Any]:
     """Return coverage.py's own report of all processes that ended and left a whole file."""
     import coverage
 
     whole = coverage.Coverage(data_file=str(PLACE / "data"), config_file=str(ROOT / "tools" / "coverage.cfg"))
-    whole.combine([str(PLACE / "raw")], strict=True, keep=True)
+    files, torn = readable(PLACE / "raw")
+    if torn:
+        print(f"coverage: {torn} processes were killed while they wrote: they count for nothing", file=sys.stderr)
+    whole.combine(files, strict=True, keep=True)
     whole.save()
     report = PLACE / "report.json"
     whole.json_report(outfile=str(report))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sqlite3
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tools.coverage_report import faults, packages, table
+from tools.coverage_report import faults, packages, readable, table
 
 pytestmark = pytest.mark.unit
 
@@ -56,3 +58,14 @@ def test_packages_are_counted_with_what_is_below_them_and_modules_beside_them_as
         "acceptd/record": (20, 0, 2, 1),
     }
     assert table(found)[-1].split() == ["all", "30", "1", "2", "1", "93.75"]
+
+
+def test_what_a_killed_process_left_half_written_ends_no_report(tmp_path: Path) -> None:
+    whole = tmp_path / "data.whole"
+    with sqlite3.connect(whole) as one:
+        one.execute("create table coverage_schema (version integer)")
+        one.executemany("insert into coverage_schema values (?)", [(number,) for number in range(5000)])
+    one.close()
+    (tmp_path / "data.torn").write_bytes(whole.read_bytes()[:5000])
+    (tmp_path / "data.empty").touch()
+    assert readable(tmp_path) == ([str(whole)], 2)
