@@ -54,8 +54,8 @@ def ended(town: Town) -> str:
     if not town.daemon_ended():
         return "went on"
     code = town.daemon.returncode
-    if town.mute and not town.log.stat().st_size:
-        return f"ended with {code}, and could write no reason either"
+    if town.mute:
+        return f"ended with {code}; what it said may have been refused as well"
     assert town.said_why(), f"the daemon ended with {code} and did not say why: {town.tail()}"
     town.last_words = town.tail()
     return f"ended with {code} and said why"
