@@ -30,6 +30,7 @@ from tests.crash.chaos.kills import KILLS, Act
 from tests.crash.chaos.lasting import ended
 from tests.crash.chaos.tally import Tally
 from tests.crash.chaos.town import EndedError, Town, adopt_orphans
+from tests.release_world import memory_directory
 from tests.warm_database import warm_database
 
 DROPS = 40
@@ -61,8 +62,8 @@ def plan(chance: random.Random, kills: int, faults: int, only: list[str], *, eac
 @contextmanager
 def towns(place: Path | None, chance: random.Random, own: bool) -> Iterator[Town]:
     """Give a town of its own disk; it is gone at the end."""
-    home = Path(tempfile.mkdtemp(prefix="acceptd-chaos-", dir=place or "/dev/shm"))
-    home.chmod(0o755)
+    home = Path(tempfile.mkdtemp(prefix="acceptd-chaos-", dir=place)) if place else memory_directory()
+    home.chmod(0o755)  # cells walk through it
     where = home / "disk"
     where.mkdir()
     try:
