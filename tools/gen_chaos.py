@@ -15,6 +15,9 @@ from tools.gen_hostile_report import table, text
 ROOT: Final = Path(__file__).resolve().parents[1]
 RUNS: Final = ROOT / "bench" / "chaos"
 PAGE: Final = ROOT / "docs" / "chaos.md"
+KILLS: Final = 1000
+FAULTS: Final = 200
+"""What has to be reached, with every promise holding each time."""
 Run = dict[str, Any]
 
 
@@ -86,9 +89,16 @@ def page(kept: Sequence[Run], promises: Sequence[str]) -> str:
     broken = "**Each time all of it held.**" if total["broken"] == 0 else (
         f"**{total['broken']} times something did not hold; what it was stands below.**"
     )  # fmt: skip
+    kills, faults = (sum(run[one] for run in kept) for one in ("kills", "faults"))
+    short = (
+        f"The measure is {KILLS:,} kills and {FAULTS} faults: **these runs fall short of it.**"
+        if kills < KILLS or faults < FAULTS
+        else ""
+    )
     values = {
-        "kills": f"{sum(run['kills'] for run in kept):,}",
-        "faults": f"{sum(run['faults'] for run in kept):,}",
+        "short": short,
+        "kills": f"{kills:,}",
+        "faults": f"{faults:,}",
         "drops": f"{sum(run['drops'] for run in kept):,}",
         "broken": broken,
         "promises": "\n".join(f"- {one}." for one in promises),

@@ -227,7 +227,8 @@ def translated(path: Path) -> Iterator[None]:
     except UnicodeEncodeError as error:  # a lone surrogate, as in a file name that is no UTF-8
         raise LedgerError(f"{path}: text that is not valid Unicode") from error
     except (SQLAlchemyError, sqlite3.Error) as error:
-        raise (LedgerStorageError if _kind(error) in _STORAGE else LedgerError)(f"{path}: {error}") from error
+        kind = LedgerStorageError if _kind(error) in _STORAGE else LedgerError
+        raise kind(f"{path}: {error}{_remedy(error)}") from error
 
 
 def _remedy(error: object) -> str:

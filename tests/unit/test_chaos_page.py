@@ -32,3 +32,11 @@ def test_a_promise_that_broke_stands_on_the_page_however_many_held() -> None:
         if line.startswith(f"- {generator.text(name)} (seed ") and "lost" in line
     ]
     assert "<b>" not in line
+
+
+def test_runs_that_fall_short_of_the_measure_are_said_to() -> None:
+    kept = copy.deepcopy(generator.runs()[:1])
+    kept[0] |= {"kills": generator.KILLS - 1, "faults": generator.FAULTS}
+    assert "fall short" in generator.page(kept, PROMISES)
+    kept[0]["kills"] += 1
+    assert "fall short" not in generator.page(kept, PROMISES)

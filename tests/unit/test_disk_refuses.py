@@ -354,6 +354,11 @@ def test_a_ledger_that_the_machine_refuses_says_what_can_be_done(kind: int, reme
         translated(tmp_path / "ledger.sqlite3"),
     ):
         raise OperationalError("INSERT", {}, refused)
+    with (  # and where sqlite3 itself is asked, as a start does
+        pytest.raises(LedgerStorageError, match=f"ledger.sqlite3: refused; {remedy}$"),
+        translated(tmp_path / "ledger.sqlite3"),
+    ):
+        raise refused
 
 
 def test_a_start_without_descriptors_for_its_self_check_names_the_cell_and_a_remedy(tmp_path: Path) -> None:
