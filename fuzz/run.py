@@ -149,7 +149,8 @@ def _fuzz(target: Target, check: Check, arguments: list[str]) -> None:
     import atheris
 
     fixed = [
-        f"-max_len={target.most}", f"-timeout={HANG_SECONDS}", f"-rss_limit_mb={_resident_mb() + MEMORY_MB}",
+        f"-max_len={target.most}", f"-timeout={HANG_SECONDS}",
+        f"-report_slow_units={HANG_SECONDS}", f"-rss_limit_mb={_resident_mb() + MEMORY_MB}",
     ]  # fmt: skip
     more: dict[str, Any] = {}
     if target.form:  # atheris exchanges its own Mutate when it begins
