@@ -6,8 +6,11 @@ verifier let through whether anybody ever signed it. Nothing here is a secret.
 
 from __future__ import annotations
 
+import atexit
 import base64
 import hashlib
+import os
+import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -137,5 +140,15 @@ def _manifest() -> dict[str, Any]:
 
 def memory_directory() -> Path:
     """Return a new directory in memory where there is one: thousands are made and removed each minute."""
-    shared = Path("/dev/shm")
-    return Path(tempfile.mkdtemp(prefix="acceptd-fuzz-", dir=shared if shared.is_dir() else None))
+    prefix = f"acceptd-fuzz-{os.getpid()}-"
+    return Path(tempfile.mkdtemp(prefix=prefix, dir=SHARED if SHARED.is_dir() else None))
+
+
+def sweep(pid: int) -> None:
+    """Remove what a process made in :func:`memory_directory` and left."""
+    for path in (SHARED if SHARED.is_dir() else Path(tempfile.gettempdir())).glob(f"acceptd-fuzz-{pid}-*"):
+        shutil.rmtree(path, ignore_errors=True)
+
+
+SHARED: Final = Path("/dev/shm")
+atexit.register(lambda: sweep(os.getpid()))

@@ -142,6 +142,9 @@ def forked(target: Target, check: Check, arguments: list[str]) -> tuple[bytes, i
         _fuzz(target, check, arguments)
         raise SystemExit(70)
     _, status, used = os.wait4(child, 0)
+    from fuzz.house import sweep
+
+    sweep(child)
     return log.read_bytes(), status, used.ru_utime + used.ru_stime, time.monotonic() - began
 
 
