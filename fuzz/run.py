@@ -10,6 +10,8 @@ Ends 1 where there is a finding, with a table and ``.cache/fuzz/run.json``.
 from __future__ import annotations
 
 import argparse
+import contextlib
+import io
 import json
 import os
 import platform
@@ -70,7 +72,8 @@ def main() -> int:
     import atheris
 
     began = time.monotonic()
-    with atheris.instrument_imports(include=INSTRUMENTED):
+    # It writes a line for each of some two hundred modules.
+    with contextlib.redirect_stderr(io.StringIO()), atheris.instrument_imports(include=INSTRUMENTED):
         checks = {name: TARGETS[name].load() for name in names}
     print(f"{len(names)} targets instrumented in {time.monotonic() - began:.0f} s", flush=True)
     results = {name: Result(name) for name in names}
