@@ -17,6 +17,7 @@ from acceptd.fleet.host import this_node
 from acceptd.fleet.order import Order
 from acceptd.fleet.rows import EvidenceRow
 from acceptd.fleet.statement import sign_evidence
+from acceptd.fleet.tasks import Tasks
 from acceptd.objectstore.objects import open_objects
 from acceptd.policy.manifest import Manifest
 from acceptd.record.entry import utc_now
@@ -97,18 +98,23 @@ def evidence(fleet: Fleet, submission: str, profile: str) -> tuple[EvidenceRow, 
         return row, Examined.from_bytes(objects.get_blob(row.evidence_digest, 1 << 26))
 
 
-def hand_in(fleet: Fleet, who: str, row: EvidenceRow, data: bytes = b"") -> None:
-    """Insert evidence with the rights of a worker's login, and store its bytes."""
+def hand_in(fleet: Fleet, who: str, row: EvidenceRow, model: str, data: bytes = b"") -> None:
+    """Insert evidence with a worker's login, store its bytes, and ask for a decision as a worker does.
+
+    Without that it would lie there until the promoter hears of the other worker's: before or after, by chance.
+    """
     if data:
         with open_objects(load_settings(fleet.state(who)).objects, fleet.state(who)) as objects:
             objects.put_blob(data)
     with Ledger.open(fleet.state(who), create=False) as ledger:
         assert rows.put(ledger, row)
+    with Tasks(str(load_settings(fleet.state(who)).record.url)) as tasks:
+        tasks.decide(row.submission, model, team=TEAM)
 
 
 def forged(
     fleet: Fleet, who: str, name: str, row: Submission, order: Order, true: Examined
-) -> tuple[EvidenceRow, bytes]:
+) -> tuple[EvidenceRow, str, bytes]:
     """Evidence that all went well, of a node that goes by ``name`` and signs with the key of ``who``."""
     assert true.manifest is not None
     document = true.manifest.model_dump(mode="json", by_alias=True)
@@ -129,7 +135,7 @@ def forged(
     now = utc_now()
     envelope, data = sign_evidence(signer, this_node(name), order, "cpu", lie, started=now, ended=now)
     made = EvidenceRow(row.id, order.round, "cpu", name, signer.key_id, envelope, sha256(data).hexdigest())
-    return made, data
+    return made, order.model, data
 
 
 def _renamed(manifest: dict[str, Any], model: str) -> dict[str, Any]:
@@ -146,7 +152,7 @@ def test_lies_of_strangers_cost_orders_and_decide_nothing_and_one_liar_of_two_pr
     name = wrong(fleet)
     row, order = ordered(fleet, name)
     # Evidence of another submission, as the true worker signed it: it was not said of this one.
-    hand_in(fleet, "stranger", replace(before, submission=row.id, round=order.round))
+    hand_in(fleet, "stranger", replace(before, submission=row.id, round=order.round), order.model)
     row, order = ordered(fleet, name, order.round + 1)
     # Evidence for this very order, by a key that the policy does not name, in its own name and in another's.
     for claimed in ("stranger", "w1"):
