@@ -71,7 +71,7 @@ class Finishing:
         sealed = self.paths.sealed / row.id
         held = row.data.get("verdict") == "held" and not row.data.get("observed")
         if held and self.keep_held and sealed.is_dir():
-            sealed.rename(self.paths.quarantine / row.id)  # without a quarantine it waits here for the operator
+            _keep(self.paths, row)  # without a quarantine it waits here for the operator
         if left := files.remove_tree(self.paths.sealed, row.id):
             log.warning("left behind", places=left[:3])
 
@@ -80,7 +80,7 @@ class Finishing:
     def set_aside(self, row: Row) -> None:
         """Keep the sealed bytes aside, as far as there are any."""
         with contextlib.suppress(OSError):
-            (self.paths.sealed / row.id).rename(self.paths.quarantine / row.id)
+            _keep(self.paths, row)
 
     def quarantined(self, row: Row) -> None:
         """Tell the submitter of a quarantined submission; the drop goes where its bytes are kept aside."""
@@ -91,3 +91,10 @@ class Finishing:
         document, statement = self._told(row, row.data.get("document") or {})
         with contextlib.suppress(AcceptdError, OSError):
             write_outbox(self.paths.outbox, row.team, row.id, document, statement)
+
+
+def _keep(paths: Paths, row: Row) -> None:
+    """Move what is sealed to the quarantine, without what a seal that was cut off left half copied."""
+    with contextlib.suppress(OSError):
+        files.remove_temporaries(paths.sealed / row.id)
+    (paths.sealed / row.id).rename(paths.quarantine / row.id)

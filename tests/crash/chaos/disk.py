@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -62,10 +63,19 @@ def read_only(place: Path) -> Iterator[None]:
         raise NotHereError("mounting takes root")
     _run("mount", "--bind", str(place), str(place))
     try:
-        _run("mount", "-o", "remount,bind,ro", str(place))
+        _until_idle("mount", "-o", "remount,bind,ro", str(place))
         yield
     finally:
         _run("umount", "--lazy", str(place))
+
+
+def _until_idle(*words: str) -> None:
+    """Run it again while it is refused: the daemon may just have opened a file for writing there (EBUSY)."""
+    for _ in range(100):
+        if subprocess.run(words, check=False, capture_output=True).returncode == 0:
+            return
+        time.sleep(0.02)
+    _run(*words)
 
 
 def _run(*words: str) -> None:
