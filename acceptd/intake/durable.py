@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 _TOGETHER: Final = 8
@@ -21,18 +21,24 @@ def synchronise(descriptors: Sequence[int]) -> None:
         for fd in descriptors:
             os.fsync(fd)
         return
-    waiting: list[Future[None]] = []
+    refused: list[OSError] = []
+
+    def one(fd: int) -> None:
+        try:
+            os.fsync(fd)
+        except OSError as error:
+            refused.append(error)
+
+    alone: Sequence[int] = ()
     try:
         # A pool of its own each time: one that was there before a fork would have lost its threads.
         with ThreadPoolExecutor(min(_TOGETHER, len(descriptors)), thread_name_prefix="fsync") as pool:
             for fd in descriptors:
-                waiting.append(pool.submit(os.fsync, fd))
-    except RuntimeError:  # no thread is to be had; what some did is asked first: an error is told once
-        for one in waiting:
-            if one.done():
-                one.result()
-        for fd in descriptors:
-            os.fsync(fd)
-        return
-    for one in waiting:
-        one.result()
+                pool.submit(one, fd)
+    except RuntimeError:  # no thread is to be had
+        alone = descriptors
+    # The kernel tells an error once: what a thread heard counts, also of a call that the pool took and refused.
+    if refused:
+        raise refused[0]
+    for fd in alone:
+        os.fsync(fd)

@@ -51,10 +51,12 @@ def test_where_no_thread_is_to_be_had_every_file_is_made_durable(
     assert set(asked) == set(range(20))
 
 
+@pytest.mark.parametrize("bad", [0, 1, 2, 19])
 def test_an_error_that_a_thread_was_told_is_not_lost_where_no_other_is_to_be_had(
-    monkeypatch: pytest.MonkeyPatch,
+    bad: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(os, "fsync", refusing(0, []))
+    """Also of the file that the pool took before it said that it has no thread for it."""
+    monkeypatch.setattr(os, "fsync", refusing(bad, []))
     few(1, monkeypatch)
     with pytest.raises(OSError, match=os.strerror(errno.EIO)):
         synchronise(range(20))
