@@ -208,7 +208,7 @@ class Boxes:
                     self._restless.remove(one)
                     os.close(one[0])
                 else:
-                    os.pwrite(one[0], one[1 + turn % 2], 0)
+                    os.pwrite(one[0], one[1] if turn % 2 == 0 else one[2], 0)
 
 
 def _put(fd: int, name: Path, data: bytes) -> None:

@@ -58,12 +58,18 @@ def told(state: Path) -> dict[str, dict[str, Any]]:
     return found
 
 
-def broken(state: Path, pieces: Sequence[Piece], *, sure: bool = True) -> list[str]:
+def broken(state: Path, pieces: Sequence[Piece], *, sure: bool = True, whole: bool = True) -> list[str]:
     """Return a line for each promise about the verdicts that does not hold.
 
-    ``sure``: an honest drop that nobody killed may not be ``inconclusive`` either.
+    ``sure``: an honest drop that nobody killed may not be ``inconclusive`` either. ``whole``: all was to be
+    judged; else only of what was, since the run was stopped.
     """
     book, _ = read(state)
+    if not whole:
+        judged = {one.submission for one in book.verdicts}
+        book.states = {name: state for name, state in book.states.items() if name in judged}
+        named = {name for one in book.verdicts for name in (one.drop, bare(one.drop))}
+        pieces = [piece for piece in pieces if piece.name in named]
     found = promises.broken(book, pieces, told(state))
     by_name = {piece.name: piece for piece in pieces}
     named = set()

@@ -8,7 +8,7 @@ import json
 import os
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -71,23 +71,51 @@ class Sample:
     """Of the database's write-ahead log."""
 
 
-def table() -> dict[int, Process]:
-    """Return every process of this host that can be read."""
-    found: dict[int, tuple[int, list[str], str, int, float]] = {}
+def table(root: int | None = None) -> dict[int, Process]:
+    """Return every process of this host that can be read; with ``root`` only it and its descendants.
+
+    Called thousands of times beside the work that is measured: what nobody asked about is read once, and shortly.
+    """
+    found: dict[int, tuple[int, str, int, float]] = {}
     for name in os.listdir("/proc"):
         if not name.isdigit():
             continue
         with contextlib.suppress(OSError, ValueError, IndexError):
-            text = Path(f"/proc/{name}/stat").read_text("utf-8", "replace")
+            text = _read(f"/proc/{name}/stat")
             comm, rest = text[text.index("(") + 1 : text.rindex(")")], text[text.rindex(")") + 2 :].split()
-            words = Path(f"/proc/{name}/cmdline").read_bytes().decode("utf-8", "replace").split("\0")
             spent = sum(int(word) for word in rest[11:15]) / TICK
-            found[int(name)] = (int(rest[1]), words, comm, int(rest[21]) * PAGE, spent)
-    outer = {pid for pid, (_, _, comm, _, _) in found.items() if comm == "bwrap"}
-    return {
-        pid: Process(pid, above, _role(words, comm, above in outer), resident, spent)
-        for pid, (above, words, comm, resident, spent) in found.items()
-    }
+            found[int(name)] = (int(rest[1]), comm, int(rest[21]) * PAGE, spent)
+    if root is not None:
+        found = {pid: found[pid] for pid in _below(root, {pid: one[0] for pid, one in found.items()})}
+    outer = {pid for pid, (_, comm, _, _) in found.items() if comm == "bwrap"}
+    every = {}
+    for pid, (above, comm, resident, spent) in found.items():
+        with contextlib.suppress(OSError):
+            words = _read(f"/proc/{pid}/cmdline").split("\0")
+            every[pid] = Process(pid, above, _role(words, comm, above in outer), resident, spent)
+    return every
+
+
+def _read(place: str) -> str:
+    fd = os.open(place, os.O_RDONLY)
+    try:
+        return os.read(fd, 65536).decode("utf-8", "replace")
+    finally:
+        os.close(fd)
+
+
+def _below(root: int, parents: Mapping[int, int]) -> list[int]:
+    """Return ``root`` and all its descendants, of the parent of each process."""
+    children = collections.defaultdict(list)
+    for pid, above in parents.items():
+        children[above].append(pid)
+    found, rest = [], [root]
+    while rest:
+        pid = rest.pop()
+        if pid in parents:
+            found.append(pid)
+            rest += children[pid]
+    return found
 
 
 def _role(words: Sequence[str], comm: str, below_outer: bool) -> str:
@@ -103,26 +131,20 @@ def _role(words: Sequence[str], comm: str, below_outer: bool) -> str:
 
 def below(root: int, every: dict[int, Process]) -> list[Process]:
     """Return ``root`` and all its descendants."""
-    children = collections.defaultdict(list)
-    for one in every.values():
-        children[one.parent].append(one.pid)
-    found, rest = [], [root]
-    while rest:
-        pid = rest.pop()
-        if pid in every:
-            found.append(every[pid])
-            rest += children[pid]
-    return found
+    return [every[pid] for pid in _below(root, {pid: one.parent for pid, one in every.items()})]
 
 
 def spent(root: int) -> float:
-    """Return the processor time, in seconds, of ``root`` and everything below it, the dead too."""
-    return sum(one.spent for one in below(root, table()))
+    """Return the processor time, in seconds, of ``root``, everything below it, and the dead that were waited for.
+
+    Too little where some of them died and nobody waited: :mod:`tests.load.processor` counts those too.
+    """
+    return sum(one.spent for one in below(root, table(root)))
 
 
 def take(root: int, state: Path, verdicts: int, dropped: int) -> Sample:
     """Return what ``root``, a daemon that works on ``state``, and its descendants hold now."""
-    those = below(root, table())
+    those = below(root, table(root))
     resident: dict[str, int] = {}
     for one in those:
         role = "daemon" if one.pid == root else one.role
@@ -190,7 +212,7 @@ def rest(root: int, quiet: Callable[[], bool], shared: Path) -> Rest:
         time.monotonic() < due or not quiet() or any(one != seen[-1] for one in seen[-_STILL:])
     ):
         time.sleep(_LOOK_SECONDS)  # a spare parent needs its second, and nothing says when it is there
-        those = [one for one in below(root, table()) if one.pid != root]
+        those = [one for one in below(root, table(root)) if one.pid != root]
         seen.append(
             Rest(
                 descriptors=_open(root),

@@ -22,6 +22,7 @@ import json
 import os
 import platform
 import random
+import resource
 import shutil
 import signal
 import sqlite3
@@ -42,6 +43,7 @@ from tests.fleet.promises import verified
 from tests.load import promises, samples
 from tests.load.drops import FLOOD, LONE, ONE_PART_IN, Boxes, drops, teams
 from tests.load.order import Event, Order, order
+from tests.load.processor import Account
 
 FIRST_UID: Final = 60_000
 PATIENCE: Final = 900.0
@@ -79,7 +81,14 @@ class Soaked:
     most_waiting: int = 0
     most_queue: int = 0
     processor_s: float = 0.0
+    """Of the daemon and of all that it ever started, from the end of the warm-up on."""
+    processor_by: str = ""
     per_processor_s: float = 0.0
+    harness_s: float = 0.0
+    """Processor time of who drops and looks."""
+    stopped: str = ""
+    """Why not all that was dropped was judged; empty: it was."""
+    unjudged: int = 0
     elapsed_s: float = 0.0
     growth: list[samples.Growth] = field(default_factory=list)
     together_most: int = 0
@@ -117,6 +126,10 @@ class Plan:
     progress: bool = False
 
 
+class StoppedError(Exception):
+    """Somebody does not want to wait for the rest."""
+
+
 class Soak:
     """One daemon, and whoever drops."""
 
@@ -126,8 +139,8 @@ class Soak:
         self.pieces = drops(plan.count, plan.seed, names)
         self.found = Soaked(plan.seed, wanted=plan.count, teams=plan.teams, backlog=plan.backlog)
         self.dropped: list[Piece] = []
-        self.enough = False
-        """Whether somebody asked for no more drops."""
+        self.enough = 0
+        """How often somebody asked for its end: once for no more drops, twice for no more verdicts either."""
         self._series: list[samples.Sample] = []
         self._events: list[Event] = []
         self._read = 0
@@ -145,31 +158,58 @@ class Soak:
             os.chown(state / "inbox" / name, uid, uid)
         self.state, self.boxes = state, Boxes(state, home / "stage", uids)
         self.boxes.stage.mkdir()
-        self._bell, self._began = Bell(), time.monotonic()
-        self.daemon = Running(["daemon", "--state", str(state)], home / "daemon.log", self._bell, inside=_apart())
+        self._bell, self._began, self._account = Bell(), time.monotonic(), Account()
+        inside = [*self._account.inside(), *_apart()]
+        self.daemon = Running(["daemon", "--state", str(state)], home / "daemon.log", self._bell, inside=inside)
+        self._from: tuple[float, int, float] = (0.0, 0, time.monotonic())
+        """Processor time, verdicts and moment at the end of the warm-up."""
 
     def run(self) -> Soaked:
-        """Drop everything, wait for every verdict, stop, and look at what is left."""
+        """Drop everything, wait for every verdict, stop, and look at what is left.
+
+        What it found until then is kept also where it is stopped, or gives up.
+        """
         try:
             self.daemon.ready()
             before = self._warmed()
-            spent = samples.spent(self.daemon.pid)
-            judged, began = self._judged, time.monotonic()
+            self._from = (self._account.spent(self.daemon.pid), self._judged, time.monotonic())
             self._feed()
             self.boxes.settle()
             self._wait(lambda: self._unfinished() == 0, "every drop judged")
-            self.found.elapsed_s = round(time.monotonic() - began, 1)
-            self.found.processor_s = round(samples.spent(self.daemon.pid) - spent, 1)
-            self.found.per_processor_s = round((self._judged - judged) / max(self.found.processor_s, 0.01), 2)
-            after = self._at_rest()
-            self.found.broken += samples.more(before, after, os.cpu_count() or 1)
-            self.daemon.stop()
-            self.found.broken += _orphans()
+            self._costs()
+            self.found.broken += samples.more(before, self._at_rest(), os.cpu_count() or 1)
+        except StoppedError as error:
+            self._costs()
+            self.found.stopped = str(error)
+        except AssertionError as error:
+            self._costs()
+            self.found.broken.append(f"given up: {error}")
+            self.found.stopped = "given up"
+        try:
+            self._end()
+        except AssertionError as error:
+            self.found.broken.append(str(error))
         finally:
             self.daemon.kill()
             self.boxes.close()
+            self._account.close()
         self._look()
         return self.found
+
+    def _costs(self) -> None:
+        spent, judged, began = self._from
+        found, own = self.found, resource.getrusage(resource.RUSAGE_SELF)
+        found.elapsed_s = round(time.monotonic() - began, 1)
+        found.processor_s = round(self._account.spent(self.daemon.pid) - spent, 1)
+        found.processor_by = self._account.by
+        found.per_processor_s = round((self._judged - judged) / max(found.processor_s, 0.01), 2)
+        found.harness_s = round(own.ru_utime + own.ru_stime, 1)
+
+    def _end(self) -> None:
+        if not self.daemon.ended():
+            self.daemon.stop()
+            self.found.broken += _orphans()
+        self._take()
 
     # -- dropping ---------------------------------------------------------------------------------------
 
@@ -199,7 +239,7 @@ class Soak:
                 self.boxes.leave_part(number, chance.choice(self.pieces).team)
 
     def _over(self) -> bool:
-        return self.enough or time.monotonic() - self._began > self.plan.seconds
+        return self.enough > 0 or time.monotonic() - self._began > self.plan.seconds
 
     def _may_drop(self) -> bool:
         return self._over() or len(self.dropped) - self._judged < self.plan.backlog
@@ -214,9 +254,13 @@ class Soak:
     def _wait(self, holds: Any, what: str) -> None:
         """Wait until ``holds``, taking samples; it is given up where no verdict comes for long."""
         while not self._took(holds):
+            if self.enough > 1:
+                raise StoppedError(f"while it waited for {what}")
             judged = self._judged
             self._bell.until(
-                lambda judged=judged: self._took(holds) or self._judged != judged or self.daemon.ended(),  # type: ignore[misc]
+                lambda judged=judged: (  # type: ignore[misc]
+                    self._took(holds) or self._judged != judged or self.enough > 1 or self.daemon.ended()
+                ),
                 lambda: f"{what}: {self._judged} of {len(self.dropped)} judged; {self.daemon.tail()}",
                 PATIENCE,
             )
@@ -270,10 +314,12 @@ class Soak:
         found.verdicts = dict(collections.Counter(one.verdict for one in book.verdicts))
         unwhole = [f"{one.drop[5:]} {one.verdict}" for one in book.verdicts if one.drop in self.boxes.whole]
         found.unwhole = dict(sorted(collections.Counter(unwhole).items()))
-        found.broken += promises.broken(state, self.dropped, sure=self.plan.sure)
+        found.unjudged = found.drops - len(book.verdicts)
+        found.broken += promises.broken(state, self.dropped, sure=self.plan.sure, whole=not found.stopped)
         found.broken += promises.other_bytes(state, self.boxes.whole)
         found.broken += promises.strangers(state, self.dropped, self.boxes.uids)
-        found.broken += promises.left(state, self.boxes.parts)
+        if not found.stopped:  # what was not judged lies where it was
+            found.broken += promises.left(state, self.boxes.parts)
         found.broken += verified(state)
         found.broken += [f"logged: {line}" for line in self._lost[:20]]
         self._bounds()
@@ -291,6 +337,9 @@ class Soak:
         found, series = self.found, self._series
         found.lanes = os.cpu_count() or 1
         found.queue_limit = self.plan.queue
+        if not series:
+            found.broken.append("nobody looked at it even once")
+            return
         found.most_queue = max(one.queue for one in series)
         found.together_most = max(one.together for one in series)
         found.descriptors_most = max(one.descriptors for one in series)
@@ -386,14 +435,19 @@ def _orphans() -> list[str]:
 
 
 def soak(home: Path, plan: Plan) -> Soaked:
-    """Do all of it below ``home``. A first SIGINT or SIGTERM is as the end of the time: what waits is judged."""
+    """Do all of it below ``home``.
+
+    A first SIGINT or SIGTERM is as the end of the time: what waits is judged. After a second one nothing more is
+    waited for, and what there is until then is looked at and told.
+    """
     _adopt_orphans()
     running = Soak(home, plan)
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
     def enough(number: int, _frame: object) -> None:
-        running.enough = True
-        signal.signal(number, before[signal.Signals(number)])
+        running.enough += 1
+        if running.enough > 1:
+            signal.signal(number, before[signal.Signals(number)])
 
     for number in before:
         signal.signal(number, enough)
@@ -431,22 +485,22 @@ def main() -> int:
     home = Path(tempfile.mkdtemp(prefix="acceptd-load-", dir=chosen.directory or "/var/tmp"))
     home.chmod(0o755)  # cells walk through it
     plan = Plan(chosen.count, chosen.teams, seed, chosen.backlog, chosen.queue, chosen.seconds, progress=True)
-    try:
-        found = asdict(soak(home, plan))
-    except AssertionError as error:
-        print(f"soak-load: {error}", file=sys.stderr)
-        print(f"what is left of it lies in {home}", file=sys.stderr)
-        return 1
-    if chosen.keep is not None and not found["broken"]:
+    found = asdict(soak(home, plan))
+    reached = f"{found['drops']} of {found['wanted']} drops"
+    whole = not found["broken"] and not found["stopped"]
+    (home / "figures.json").write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
+    if chosen.keep is not None and whole:
         _keep(chosen.keep, found)
     found.pop("series")
     print(json.dumps(found, indent=1))
     for line in found["broken"]:
         print(line, file=sys.stderr)
-    if found["broken"]:
-        print(f"what is left of it lies in {home}", file=sys.stderr)
+    if found["stopped"]:
+        print(f"stopped {found['stopped']}: {reached}, {found['unjudged']} not judged", file=sys.stderr)
+    if not whole:
+        print(f"what is left of it lies in {home}, all of its figures in figures.json", file=sys.stderr)
         return 1
-    print(f"all held: {found['drops']} of {found['wanted']} drops, each judged once", file=sys.stderr)
+    print(f"all held: {reached}, each judged once", file=sys.stderr)
     shutil.rmtree(home, ignore_errors=True)
     return 0
 
