@@ -131,8 +131,10 @@ class Embedded:
             share,
             opening.deadline(float(self._settings.submission_seconds), claimed),
             run=lambda hold: self._progress.during(submission, lambda: lifecycle.process(submission, hold)),
-            expired=lambda: lifecycle.expire(submission),
-            given_up=lambda reason: lifecycle.given_up(submission, reason),
+            expired=lambda: self._progress.during(submission, lambda: lifecycle.expire(submission)),
+            given_up=lambda reason: self._progress.during(
+                submission, lambda: lifecycle.given_up(submission, reason)
+            ),
         )
         self._rooms.workers.offer(task, fresh=fresh)
 

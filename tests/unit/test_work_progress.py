@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from acceptd.cli import stages
+from acceptd.embedded import Embedded
 from acceptd.work.budget import NOTHING
 from acceptd.work.progress import Progress
 from acceptd.work.progress_file import NAME, Now, read
@@ -139,6 +142,40 @@ def test_a_hostile_name_of_a_drop_is_only_compared(outbox: Path, name: str) -> N
 def test_a_file_that_is_not_whole_tells_nothing(outbox: Path, text: str) -> None:
     (outbox / "a" / NAME).write_text(text, encoding="latin-1")
     assert read(outbox, "a", "x") is None
+
+
+@pytest.mark.parametrize("end", ["run", "expired", "given_up"])
+def test_a_drop_leaves_no_name_behind_however_it_ends(
+    outbox: Path, end: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also one whose time was over while it waited, of which a daemon in a flood sees thousands."""
+    offered: list[Task] = []
+    ended: list[str] = []
+    daemon = object.__new__(Embedded)
+    daemon._progress = Progress(outbox, lambda: None)
+    daemon._settings = SimpleNamespace(submission_seconds=3600)  # type: ignore[assignment]
+    daemon._helm = SimpleNamespace(rules=lambda: SimpleNamespace(profile=SimpleNamespace(name="p")))  # type: ignore[assignment]
+    daemon._rooms = SimpleNamespace(  # type: ignore[assignment]
+        lifecycle=SimpleNamespace(
+            claim=lambda _claim: None,
+            process=lambda submission, _hold: ended.append(submission),
+            expire=ended.append,
+            given_up=lambda submission, _reason: ended.append(submission),
+        ),
+        workers=SimpleNamespace(offer=lambda task, fresh: offered.append(task)),
+    )
+    monkeypatch.setattr("acceptd.embedded.need", lambda _rules: NOTHING)
+    daemon._claimed(SimpleNamespace(id="s", team="a", name="drop"))  # type: ignore[arg-type]
+    assert daemon._progress._names == {"s": "drop"}
+    (task,) = offered
+    how: dict[str, Callable[[], object]] = {
+        "run": lambda: task.run(None),  # type: ignore[arg-type]
+        "expired": task.expired,
+        "given_up": lambda: task.given_up("withdrawn"),
+    }
+    how[end]()
+    assert ended == ["s"]
+    assert daemon._progress._names == {}
 
 
 def test_turns_are_told_by_team() -> None:
