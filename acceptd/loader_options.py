@@ -25,6 +25,11 @@ _NOWHERE: Final = "/proc/self/acceptd-loads-no-file-from-here"
 where the data was given in memory, and for bytes that is the working directory, where anybody may have put it
 (measured).
 """
+_FOLDER: Final = "session.model_external_initializers_file_folder_path"
+_BORROWED: Final = "session.use_external_initializer_file_buffers_directly"
+"""Sessions compute from the bytes that they are given, and copy none: those must outlive them, unchanged. An
+onnxruntime that does not know the entry copies them, twice.
+"""
 _SHA256: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 
@@ -82,7 +87,7 @@ class Options:
         """Return onnxruntime's SessionOptions.
 
         ``optimised``: for a model that was optimised with them before. ``from_memory``: for bytes, whose external
-        data is given beside them and is looked for in no directory.
+        data is given beside them, is looked for in no directory, and must outlive the session.
         """
         options = runtime.SessionOptions()
         options.intra_op_num_threads, options.inter_op_num_threads = self.intra, self.inter
@@ -96,7 +101,7 @@ class Options:
         if selected != CPU and not self.fallback:
             entries["session.disable_cpu_ep_fallback"] = "1"
         if from_memory:
-            entries["session.model_external_initializers_file_folder_path"] = _NOWHERE
+            entries |= {_FOLDER: _NOWHERE, _BORROWED: "1"}
         for key, value in entries.items():
             options.add_session_config_entry(key, value)
         return options

@@ -82,7 +82,9 @@ class Session:
             if beside:
                 lengths = [len(content) for content in beside.values()]
                 built.add_external_initializers_from_files_in_memory(list(beside), list(beside.values()), lengths)
-            return runtime.InferenceSession(source, sess_options=built, providers=providers)
+            session = runtime.InferenceSession(source, sess_options=built, providers=providers)
+            session.acceptd_borrowed = beside  # it computes from these bytes for as long as it lives
+            return session
 
         self.artifact: Artifact | None = None
         try:

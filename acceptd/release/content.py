@@ -6,18 +6,20 @@ what was hashed nor what is loaded. Standard library only.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import mmap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from io import FileIO
+from threading import Thread
 from typing import Any, Final
 
 from acceptd.release.trust import File
 
-Content = bytes | mmap.mmap
-"""A small file as bytes; a large one in an anonymous mapping, which costs no second copy."""
+Content = bytes | memoryview
+"""A small file as bytes; a large one as an anonymous mapping, in a view that refuses to be written."""
 _SMALL: Final = 64 << 20
 """Below this, bytes: a model is handed to onnxruntime as such, and a mapping would have to be copied for that."""
 _STEP: Final = 1 << 20
@@ -79,13 +81,34 @@ def kept_content(stream: FileIO, file: File) -> tuple[Content, str]:
         while len(small) < file.size and (part := stream.read(file.size - len(small))):
             small += part
         return small, hashlib.sha256(small).hexdigest()
-    content = mmap.mmap(-1, file.size, flags=_PRIVATE)
-    if hasattr(mmap, "MADV_HUGEPAGE"):
-        content.madvise(mmap.MADV_HUGEPAGE)  # a fault for each 2 MiB, not for each 4 KiB
+    # No huge pages: where a host takes free ones back from its guests each of them is slow to get (decision 0088).
+    content = memoryview(mmap.mmap(-1, file.size, flags=_PRIVATE))
+    return content.toreadonly(), _filled(stream, content)
+
+
+def _filled(stream: FileIO, content: memoryview) -> str:
+    """Fill ``content`` from a file as far as that goes; return the SHA-256 of what came, in hex. Raises OSError.
+
+    A second thread hashes what is there already: neither reading, page by page new memory, nor hashing waits for
+    the other.
+    """
+    from queue import SimpleQueue  # only who keeps large files pays for it
+
     state = hashlib.sha256()
-    at = 0
-    with memoryview(content) as view:
-        while at < file.size and (count := stream.readinto(view[at : min(at + _STEP, file.size)])):
-            state.update(view[at : at + count])  # releases the GIL
+    parts: SimpleQueue[memoryview | None] = SimpleQueue()
+
+    def hashing() -> None:
+        while (part := parts.get()) is not None:
+            state.update(part)  # releases the GIL
+
+    beside, at = Thread(target=hashing, name="hash-beside-reading", daemon=True), 0
+    with contextlib.suppress(RuntimeError):  # no thread is to be had: hashed when all is read
+        beside.start()
+    try:
+        while at < len(content) and (count := stream.readinto(content[at : at + _STEP])):
+            parts.put(content[at : at + count])
             at += count
-    return content, state.hexdigest()
+    finally:
+        parts.put(None)
+        beside.join() if beside.ident else hashing()
+    return state.hexdigest()

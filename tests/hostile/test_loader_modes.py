@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import gc
+import hashlib
+import io
 import json
+import mmap
 import os
+import threading
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
@@ -124,15 +131,134 @@ def replace_by_rename(path: Path) -> None:
 SWAPS = [write_in_place, replace_by_rename, Path.unlink]
 
 
-def test_large_files_are_kept_in_a_mapping_of_our_own(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The weights count as a large file, of which a session computes from the loader's own bytes."""
     monkeypatch.setattr(content, "_SMALL", 1 << 20)
+
+
+@pytest.mark.usefixtures("large")
+def test_write_after_load_reaches_no_large_file_that_a_session_borrows(world: World) -> None:
+    """Neither by the file nor by what the release gives out: a mapping of our own, in a view without writing."""
     released(world, *with_external())
     opened = world.open(mode="memory")
-    assert type(opened.contents["weights.bin"]) is content.mmap.mmap
     session = opened.session()
     write_in_place(opened.path / "weights.bin")
+    kept: Any = opened.contents["weights.bin"]
+    assert isinstance(kept.obj, mmap.mmap)
+    for write in (lambda: kept.__setitem__(0, 1), lambda: np.frombuffer(kept, np.float32).__setitem__(0, 1)):
+        with pytest.raises((TypeError, ValueError), match=r"read-only|assignment destination"):
+            write()
     assert answer(session) == SIZE
     assert opened.read("weights.bin") == with_external()[1]
+
+
+@pytest.mark.usefixtures("large")
+def test_borrowed_bytes_live_as_long_as_their_sessions_and_no_longer(world: World) -> None:
+    """Freed before, another allocation's bytes would be the weights; kept after, a watcher's memory would grow."""
+    released(world, *with_external())
+    opened = world.open(mode="memory")
+    kept: Any = opened.contents["weights.bin"]
+    mapping = weakref.ref(kept.obj)
+    session = opened.session()._session  # onnxruntime's own: nothing of the loader holds on to it
+    del opened, kept
+    gc.collect()
+    assert mapping() is not None
+    assert session.run(["y"], {"x": np.ones((1, SIZE), np.float32)})[0][0, 0] == SIZE
+    del session
+    gc.collect()
+    assert mapping() is None
+
+
+@pytest.mark.usefixtures("large")
+@pytest.mark.parametrize(
+    ("offset", "length"), [("4", str(SIZE * SIZE * 4)), (str(1 << 62), "64"), ("0", str(1 << 62))]
+)
+def test_external_data_that_leads_outside_the_borrowed_bytes_is_refused(
+    world: World, offset: str, length: str
+) -> None:
+    """Else a session would compute from the memory beside them. No gate accepts such a model; were it released."""
+    model = onnx.load_from_string(with_external()[0])
+    for entry in model.graph.initializer[0].external_data:
+        entry.value = {"offset": offset, "length": length}.get(entry.key, entry.value)
+    released(world, model.SerializeToString(), with_external()[1])
+    with pytest.raises(RuntimeRefusedError):
+        world.open(mode="memory").session()
+
+
+@pytest.mark.usefixtures("large")
+def test_external_data_at_an_odd_offset_is_the_same_data(world: World) -> None:
+    """onnxruntime borrows what is aligned, and copies the rest."""
+    model, data = with_external()
+    made = onnx.load_from_string(model)
+    next(one for one in made.graph.initializer[0].external_data if one.key == "offset").value = "3"
+    released(world, made.SerializeToString(), b"odd" + data)
+    assert answer(world.open(mode="memory").session()) == SIZE
+
+
+class _Racing(io.FileIO):
+    """A file that somebody changes once its first part was read."""
+
+    def __init__(self, path: Path, change: Callable[[Path], None]) -> None:
+        super().__init__(path)
+        self._path, self._change = path, change
+
+    def readinto(self, buffer: Any) -> int:
+        count = super().readinto(buffer)
+        self._change(self._path)
+        return int(count or 0)
+
+
+def shorten(path: Path) -> None:
+    os.truncate(path, content._STEP)
+
+
+def overwrite(path: Path) -> None:
+    path.write_bytes(b"b" * path.stat().st_size)
+
+
+def refuse(_: Path) -> None:
+    raise OSError(5, "Input/output error")
+
+
+@pytest.mark.usefixtures("large")
+@pytest.mark.parametrize("threads", [True, False], ids=["beside", "no-thread-to-be-had"])
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (lambda _: None, b"a" * (5 << 20)),
+        (shorten, b"a" * (1 << 20)),
+        (overwrite, b"a" * (1 << 20) + b"b" * (4 << 20)),
+        (refuse, None),
+    ],
+    ids=["whole", "truncated", "overwritten", "unreadable"],
+)
+def test_a_large_file_that_changes_while_it_is_read_has_the_digest_of_what_was_kept(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    change: Callable[[Path], None],
+    expected: bytes | None,
+    threads: bool,
+) -> None:
+    path = tmp_path / "weights.bin"
+    path.write_bytes(b"a" * (5 << 20))
+
+    def none(_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    if not threads:
+        monkeypatch.setattr(threading.Thread, "start", none)
+    before = threading.active_count()
+    with _Racing(path, change) as stream:
+        file = File("weights.bin", "", 5 << 20)
+        if expected is None:
+            with pytest.raises(OSError, match="Input/output"):
+                content.kept_content(stream, file)
+        else:
+            kept, digest = content.kept_content(stream, file)
+            assert digest == hashlib.sha256(expected).hexdigest()
+            assert bytes(kept[: len(expected)]) == expected
+    assert threading.active_count() == before
 
 
 @pytest.mark.parametrize("mode", MODES)
