@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextvars
-import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import TypeVar
+
+from acceptd.errors import NoThreadError
+from acceptd.threads import Thread
 
 T = TypeVar("T")
 
@@ -27,13 +29,21 @@ def aside(call: Callable[[], T]) -> Iterator[Callable[[], T]]:
             found.set_exception(error)
 
     # With the log's context: what the call says is said of this submission.
-    thread = threading.Thread(target=contextvars.copy_context().run, args=(work,), name="aside", daemon=True)
+    thread = Thread(contextvars.copy_context().run, args=(work,), name="aside")
     try:
         thread.start()
-    except RuntimeError:
+    except NoThreadError:
         work()
+
+    def answer() -> T:
+        if thread.ident is not None:
+            thread.join()
+        if not found.done():
+            raise NoThreadError("what was looked up aside came to no end: no memory for it")
+        return found.result()
+
     try:
-        yield found.result
+        yield answer
     finally:
         if thread.ident is not None:
             thread.join()

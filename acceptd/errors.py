@@ -42,6 +42,15 @@ class FleetAwayError(StateError):
     exit_code = 70  # not 2: a service manager starts again what may pass
 
 
+class NoThreadError(StateError, RuntimeError):
+    """No thread could be started now, or it ended before it began. Says nothing about any submission."""
+
+    exit_code = 70
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, remedy="let there be more processes, or memory: TasksMax, ulimit -u and -v")
+
+
 class FleetRulesError(StateError):
     """This node works by other rules than what it was asked for. It may be told others; until then it waits."""
 

@@ -11,8 +11,12 @@ import contextlib
 import os
 import threading
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
+
+from acceptd.errors import NoThreadError
+from acceptd.threads import abandon, started
 
 
 class Events:
@@ -28,11 +32,15 @@ class Events:
         try:
             from watchdog.observers.inotify import InotifyObserver
 
-            # Full events tell a rename from outside, which is how every signed file comes.
-            self._observer = InotifyObserver(generate_full_events=True)
-            self._observer.start()
-        except (ImportError, OSError, RuntimeError):
-            self._observer = None
+            def begin() -> Any:
+                # Full events tell a rename from outside, which is how every signed file comes.
+                observer = InotifyObserver(generate_full_events=True)
+                observer.start()
+                return observer
+
+            self._observer = started(begin, "the watch")
+        except (ImportError, OSError, RuntimeError, MemoryError):
+            self._observer = None  # whoever waits looks for himself
         self.renew()
 
     @property
@@ -54,10 +62,15 @@ class Events:
                     del self._watched[place]
                     with contextlib.suppress(KeyError, OSError):
                         self._observer.unschedule(known[1])
-                if found is not None:
+                if found is not None and self._observer is not None:
                     # No read permission, no watches left, gone since: the next look tries again.
                     with contextlib.suppress(OSError):
-                        self._watched[place] = (found, self._schedule(place, names))
+                        try:
+                            self._watched[place] = (found, self._schedule(place, names))
+                        except NoThreadError:  # it may hold the observer's lock for ever: nobody asks it again
+                            abandon(self._observer)
+                            self._observer = None
+                            self._watched.clear()
 
     def stop(self) -> None:
         """Stop and join the observing threads. Idempotent."""
@@ -85,7 +98,8 @@ class Events:
             events.FileCreatedEvent, events.FileDeletedEvent, events.FileMovedEvent, events.FileClosedEvent,
             events.DirDeletedEvent, events.DirMovedEvent,
         ]  # fmt: skip
-        return self._observer.schedule(Handler(), os.fspath(place), event_filter=kinds)
+        schedule = partial(self._observer.schedule, Handler(), os.fspath(place), event_filter=kinds)
+        return started(schedule, "the watch")
 
 
 def _identity(place: Path) -> object:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import queue
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -23,10 +22,11 @@ from acceptd.bundling.propose import Proposal, Wishes
 from acceptd.bundling.readback import MANIFEST_FILE
 from acceptd.bundling.stage import Room, beneath, copy_file
 from acceptd.contracts import propose as contracts
-from acceptd.errors import AcceptdError, UsageError
+from acceptd.errors import AcceptdError, NoThreadError, UsageError
 from acceptd.intake.paths import shown
 from acceptd.local import Bench
 from acceptd.outcomes import Outcome
+from acceptd.threads import Thread
 from acceptd.verdicts import report_of
 
 WHOLE: Final = (0, 1)
@@ -77,9 +77,14 @@ class Adoption:
                 while True:
                     ended.put(self._one(*todo.get_nowait()))
 
-        # Daemons: after an interrupt nobody waits for them, and whoever closes the cell ends what runs there.
+        # After an interrupt nobody waits for them, and whoever closes the cell ends what runs there.
         for number in range(self.lanes):
-            threading.Thread(target=work, name=f"adopt-{number}", daemon=True).start()
+            try:
+                Thread(work, name=f"adopt-{number}").start()
+            except NoThreadError:
+                if not number:
+                    raise
+                break  # the others do it all
         for _ in found:
             made = ended.get()
             row = Row.model_validate(made.row)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -16,6 +16,7 @@ from acceptd.cell.probes import PYTHON, Probe
 from acceptd.cell.probes_calls import CALLS
 from acceptd.evidence import JobRecord
 from acceptd.policy.policy import LimitsTable, Policy
+from acceptd.pool import Pool
 
 PROBES: Final[tuple[Probe, ...]] = (*PYTHON, *CALLS) if platform.machine() == "x86_64" else PYTHON
 BY_NAME: Final[Mapping[str, Probe]] = {probe.name: probe for probe in PROBES}
@@ -133,7 +134,7 @@ def run_all(
 
     Side by side because each death by SIGSYS costs the warm parent: jobs that run together share one.
     """
-    with ThreadPoolExecutor(SIDE_BY_SIDE, thread_name_prefix="escape") as pool:
+    with Pool(SIDE_BY_SIDE, "escape") as pool:
         futures = [pool.submit(run_probe, cell, probe, places, walls_off) for probe in probes]
         try:
             for future in as_completed(futures):

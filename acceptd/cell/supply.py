@@ -17,14 +17,15 @@ import time
 from array import array
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from acceptd.cell import launcher
-from acceptd.errors import CellUnavailableError, ConfigError, InternalError, StateError
+from acceptd.errors import CellUnavailableError, ConfigError, InternalError, NoThreadError, StateError
 from acceptd.policy.profile import Profile
+from acceptd.pool import Pool
 from acceptd.runtime import operators
 from acceptd.runtime.facts import RuntimeFacts
 from acceptd.runtime.interpreter import examine
@@ -182,8 +183,13 @@ class ParentSupply:
         self._later = later
         self._testing = testing
         self._lock = threading.Lock()
-        self._spawner = ThreadPoolExecutor(1, thread_name_prefix="cell-spawner")
-        self._hasher = ThreadPoolExecutor(1, thread_name_prefix="cell-hasher")
+        self._spawner, self._hasher = Pool(1, "cell-spawner"), Pool(1, "cell-hasher")
+        for pool in (self._hasher, self._spawner):
+            try:
+                pool.fill()  # now: later there may be a parent already whose libraries nobody would hash
+            except NoThreadError:
+                self._hasher.shutdown()
+                raise
         self._starting: subprocess.Popen[bytes] | None = None
         self._closed = False
         self._upcoming: deque[Future[WarmParent]] = deque([self._spawner.submit(self._start)])  # last: it runs

@@ -7,13 +7,13 @@ import os
 import select
 import socket
 import sys
-import threading
 
 from acceptd.compare import protocol
 from acceptd.compare.blob import Blob
 from acceptd.compare.confine import confine
 from acceptd.compare.service import compare, serve
 from acceptd.compare.task import Bounded, CompareTask, Labelled, Pair, Slice
+from acceptd.threads import Thread
 from acceptd.values import TensorRef
 
 
@@ -67,7 +67,7 @@ def main() -> int:
     parser.add_argument("--gid", type=int)
     options = parser.parse_args()
     sock = socket.socket(fileno=options.socket)
-    threading.Thread(target=end_with, args=(sock,), daemon=True, name="comparer-end").start()
+    Thread(end_with, args=(sock,), name="comparer-end").start()
     os.umask(0o077)
     warm()
     confine(options.uid, options.gid)

@@ -27,6 +27,7 @@ from acceptd.objectstore.objects import Objects
 from acceptd.record.entry import utc_now
 from acceptd.record.log import Ledger
 from acceptd.release.signers import ReleaseKeys
+from acceptd.threads import Thread
 
 LOOK_SECONDS: Final = 1.0
 RETRY_SECONDS: Final = 30.0
@@ -47,7 +48,7 @@ class Following:
     _stop: threading.Event = field(default_factory=threading.Event)
     _followed: int = 0
     """Entries before this one have had their exports tried."""
-    threads: list[threading.Thread] = field(default_factory=list)
+    threads: list[Thread] = field(default_factory=list)
     _tally: tally.Tally = field(init=False)
     _buckets: dict[str, Objects] = field(default_factory=dict)
     _ready: list[Hook] = field(default_factory=list)
@@ -65,8 +66,9 @@ class Following:
                 tally.cursor(self.state, table.name, self.ledger.origin, size)
             works = {"exports": self._export} | ({"hooks": self._tell} if self.hooks else {})
             for name, work in works.items():
-                self.threads.append(threading.Thread(target=self._guarded, args=(work,), name=name, daemon=True))
-                self.threads[-1].start()
+                thread = Thread(self._guarded, args=(work,), name=name)
+                thread.start()
+                self.threads.append(thread)
         return self
 
     def __exit__(

@@ -18,6 +18,7 @@ from acceptd.errors import AcceptdError
 from acceptd.fleet.ear import Ear
 from acceptd.fleet.nodes import BEAT_SECONDS, CHANNEL, Nodes, Told, new_boot
 from acceptd.supervisor.turns import Turns
+from acceptd.threads import Thread
 
 _APART: Final = 0.25
 """Seconds between two beats that others asked for."""
@@ -62,7 +63,7 @@ class Beat:
         self._rival = False
         self._last = clock()
         self.turns = Turns()
-        self.thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
+        self.thread = Thread(self._run, name="heartbeat")
 
     @property
     def draining(self) -> bool:

@@ -15,6 +15,7 @@ import structlog
 from acceptd.errors import ObjectDamagedError, ObjectMissingError, ObjectStoreError
 from acceptd.fleet.standing import STORE_AWAY
 from acceptd.objectstore.remote import Remote
+from acceptd.threads import Thread
 
 LOOK_SECONDS: Final = 15.0
 AGAIN_SECONDS: Final = 5.0
@@ -42,7 +43,7 @@ class StoreWatch:
         self._stopping = threading.Event()
         self.trouble = ""
         """Why it cannot be reached; empty where it can, or nobody has asked yet."""
-        self.thread = threading.Thread(target=self._run, name="objects", daemon=True)
+        self.thread = Thread(self._run, name="objects")
 
     def start(self) -> None:
         """Begin; the first question is asked at once."""

@@ -18,10 +18,13 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from acceptd.errors import FleetAwayError, NoThreadError
 from acceptd.fleet.connection import RECONNECT_SECONDS, plain_url, steady, translated
 from acceptd.fleet.task import KINDS, PREFIX, PROMOTER, FleetTask, Kind, intake_queue
+from acceptd.threads import started
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -97,7 +100,10 @@ class Tasks:
         connector = procrastinate.SyncPsycopgConnector()
         connector.open(self._pool)
         self._jobs = procrastinate.App(connector=connector).job_manager
-        self._pool.open(wait=False)
+        try:
+            started(partial(self._pool.open, wait=False), "the pool of the task queue")
+        except NoThreadError as error:
+            raise FleetAwayError(error.message, remedy=error.remedy) from error
 
     def close(self) -> None:
         """Close the connections; closing twice is fine."""

@@ -23,7 +23,6 @@ import functools
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
@@ -34,6 +33,9 @@ from acceptd.fleet import holding
 from acceptd.fleet.connection import PAUSES, away, steady_connector
 from acceptd.fleet.task import PREFIX, Cancel, FleetTask, Kind, read
 from acceptd.fleet.tasks import quiet
+from acceptd.loop import Loop
+from acceptd.pool import Pool
+from acceptd.threads import Thread
 from acceptd.work.lease import Reason
 
 log = structlog.get_logger("acceptd.fleet")
@@ -98,7 +100,7 @@ class TaskWorker:
         self._node, self._watch, self._settled = node, watch, settled
         self._former = holding.Former(former) if former is not None else None
         self._beat_seconds, self._poll_seconds, self._back_off = beat_seconds, poll_seconds, back_off
-        self._threads = ThreadPoolExecutor(slots, thread_name_prefix="task")
+        self._threads = Pool(slots, "task")
         self._running: dict[int, Running] = {}
         self._ended: dict[int, float] = {}
         """Rows whose handler returned, and when: their end may still be on its way to the database."""
@@ -110,10 +112,11 @@ class TaskWorker:
         self._wake: asyncio.Event | None = None
         self.connected = threading.Event()
         """Set while the queue answers."""
-        self.thread = threading.Thread(target=self._main, name="tasks", daemon=True)
+        self.thread = Thread(self._main, name="tasks")
 
     def start(self) -> None:
-        """Start the thread."""
+        """Start the threads. Raises NoThreadError."""
+        self._threads.fill()  # a task that was taken has its thread
         self.thread.start()
 
     @property
@@ -164,7 +167,7 @@ class TaskWorker:
 
     def _main(self) -> None:
         try:
-            with asyncio.Runner() as runner:
+            with asyncio.Runner(loop_factory=Loop) as runner:
                 self._loop = runner.get_loop()
                 runner.run(self._work())
         except BaseException as error:

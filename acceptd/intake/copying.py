@@ -6,14 +6,15 @@ import errno
 import hashlib
 import os
 from collections import deque
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Final
 
-from acceptd.errors import StateError
+from acceptd.errors import NoThreadError, StateError
 from acceptd.intake import files
 from acceptd.intake.durable import synchronise
 from acceptd.intake.native import Native, Sniffer
+from acceptd.pool import Pool
 
 CHUNK: Final = 1 << 20
 _LARGE_CHUNK: Final = 4 << 20
@@ -70,7 +71,7 @@ class Copier:
     def __init__(self, *, durable: bool = True) -> None:
         self._durable = durable
         self._buffer = memoryview(bytearray(CHUNK))
-        self._pool: ThreadPoolExecutor | None = None
+        self._pool: Pool | None = None
         self._written: list[int] = []
 
     def copy(self, source: int, target: int, size: int) -> Copied:
@@ -90,9 +91,14 @@ class Copier:
     def _inside(self, one: _UnderWay) -> None:
         """Copy inside the kernel (sendfile(2)) as far as that goes, and hash what lies in the target then.
 
-        An error does not say whose it is, and some file systems refuse it: :meth:`_through` takes over there.
+        An error does not say whose it is, and some file systems refuse it: :meth:`_through` takes over there, and
+        where no thread is to be had for the hash.
         """
-        pool, waiting = self._helper(), deque[Future[None]]()
+        try:
+            pool = self._helper()
+        except NoThreadError:
+            return
+        waiting = deque[Future[None]]()
         try:
             while one.total <= one.size:
                 most = min(_LARGE_CHUNK, one.size + CHUNK - one.total)
@@ -176,9 +182,11 @@ class Copier:
             os.close(fd)
         self._written.clear()
 
-    def _helper(self) -> ThreadPoolExecutor:
+    def _helper(self) -> Pool:
         if self._pool is None:
-            self._pool = ThreadPoolExecutor(1, thread_name_prefix="seal-hash")
+            pool = Pool(1, "seal-hash")
+            pool.fill()
+            self._pool = pool
         return self._pool
 
     @staticmethod

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
 from typing import Final
+
+from acceptd.errors import NoThreadError
+from acceptd.pool import Pool
 
 _TOGETHER: Final = 8
 """So many wait for the disk side by side; four gain most of it, 24 no more."""
@@ -30,15 +33,16 @@ def synchronise(descriptors: Sequence[int]) -> None:
             refused.append(error)
 
     alone: Sequence[int] = ()
+    asked: list[Future[None]] = []
     try:
         # A pool of its own each time: one that was there before a fork would have lost its threads.
-        with ThreadPoolExecutor(min(_TOGETHER, len(descriptors)), thread_name_prefix="fsync") as pool:
-            for fd in descriptors:
-                pool.submit(one, fd)
-    except RuntimeError:  # no thread is to be had
+        with Pool(min(_TOGETHER, len(descriptors)), "fsync") as pool:
+            asked += (pool.submit(one, fd) for fd in descriptors)
+    except NoThreadError:
         alone = descriptors
-    # The kernel tells an error once: what a thread heard counts, also of a call that the pool took and refused.
-    if refused:
+    if refused:  # the kernel tells an error once
         raise refused[0]
+    for future in asked:
+        future.result()  # what no disk refused and did not end: no memory
     for fd in alone:
         os.fsync(fd)

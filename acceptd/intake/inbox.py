@@ -30,6 +30,7 @@ from acceptd.intake.snapshot import fingerprint
 from acceptd.intake.watching import Change, Changes, Watcher
 from acceptd.policy.names import valid_name
 from acceptd.supervisor.turns import Turns
+from acceptd.threads import Thread
 
 _TEAMS: Final = 10_000
 _AT_ONCE: Final = 16
@@ -85,7 +86,7 @@ class Inbox:
         self._changes = Changes()
         self._watcher = Watcher(root, self._changes, settings.poll_seconds if settings.polling else None)
         self.turns = Turns()
-        self.thread = threading.Thread(target=self._run, name="inbox", daemon=True)
+        self.thread = Thread(self._run, name="inbox")
         self._candidates: dict[tuple[str, bytes], Candidate] = {}
         self._due: dict[tuple[str, bytes], float] = {}
         self._not_taken: list[Claim] = []

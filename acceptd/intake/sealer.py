@@ -12,13 +12,13 @@ import os
 import queue
 import socket
 import sys
-import threading
 from pathlib import Path
 from typing import Any
 
 from acceptd.errors import SealError, StateError
 from acceptd.intake.seal import copy_archive, seal_directory
 from acceptd.policy.limits import LimitsTable
+from acceptd.threads import Thread
 
 
 def handle(order: dict[str, Any]) -> dict[str, Any]:
@@ -51,7 +51,7 @@ def main(argv: list[str]) -> int:
     """Serve orders from the inherited socket ``argv[1]`` until it ends."""
     connection = socket.socket(fileno=int(argv[1]))
     orders: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-    threading.Thread(target=_read, args=(connection, orders), daemon=True, name="sealer-orders").start()
+    Thread(_read, args=(connection, orders), name="sealer-orders").start()
     while True:
         reply = handle(json.loads(orders.get()))
         connection.sendall(json.dumps(reply).encode() + b"\n")

@@ -9,8 +9,9 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from watchdog.events import (
     DirCreatedEvent,
@@ -27,7 +28,10 @@ from watchdog.observers.api import BaseObserver, ObservedWatch
 from watchdog.observers.inotify import InotifyObserver
 from watchdog.observers.polling import PollingObserver
 
-from acceptd.errors import StateError
+from acceptd.errors import NoThreadError, StateError
+from acceptd.threads import abandon, started
+
+T = TypeVar("T")
 
 _PENDING: Final = 20_000
 """So many names may wait to be looked at; beyond that a scan replaces them."""
@@ -151,6 +155,7 @@ class Watcher:
         self._changes = changes
         self._poll_seconds = poll_seconds
         self._observer: BaseObserver | None = None
+        self._began = False
         self._watches: dict[str, tuple[tuple[int, int], ObservedWatch]] = {}
         self._replaced: Counter[str] = Counter()
         """How often a team's directory came or went. Written by the observer's thread alone."""
@@ -158,20 +163,24 @@ class Watcher:
     def start(self) -> None:
         """Start the observer and watch the inbox itself; raise StateError where the kernel refuses."""
         try:
-            if self._poll_seconds is None:
-                # Full events tell a rename from outside from a creation; the plain emitter does not.
-                observer: BaseObserver = InotifyObserver(generate_full_events=True)
-            else:
-                observer = PollingObserver(timeout=self._poll_seconds)
-            observer.start()
-            self._observer = observer
-            handler = _RootHandler(self._changes, self._count)
-            observer.schedule(handler, os.fspath(self._root), event_filter=_EVENTS)
+            self._observer = started(self._make, "the watch of the inbox")
+            self._schedule(_RootHandler(self._changes, self._count), self._root)
+            self._began = True
         except OSError as error:
             self.stop()
             reason = os.strerror(error.errno or errno.EIO)
             remedy = "raise fs.inotify.max_user_instances and max_user_watches, or choose polling"
             raise StateError(f"the inbox cannot be watched: {reason}", remedy=remedy) from error
+
+    def _make(self) -> BaseObserver:
+        # Full events tell a rename from outside from a creation; the plain emitter does not.
+        observer: BaseObserver = (
+            InotifyObserver(generate_full_events=True)
+            if self._poll_seconds is None
+            else PollingObserver(timeout=self._poll_seconds)
+        )
+        observer.start()
+        return observer
 
     def stop(self) -> None:
         """Stop and join every thread of the observer."""
@@ -182,27 +191,53 @@ class Watcher:
 
     def watch(self, teams: Iterable[str]) -> list[WatchProblem]:
         """Watch exactly these team directories; return those that cannot be watched, with the reason."""
-        observer = self._observer
-        if observer is None:
+        if not self._began:
             raise ValueError("the watcher is not started")
+        wanted = sorted(teams)
+        try:
+            if self._observer is None:  # one that could not be asked any more
+                self.start()
+            return self._watch(wanted)
+        except StateError as error:
+            return [WatchProblem(team, f"cannot be watched: {error.message}") for team in wanted]
+
+    def _watch(self, teams: Iterable[str]) -> list[WatchProblem]:
         wanted = {team: self._identity(team) for team in teams}
         for team, (identity, watch) in list(self._watches.items()):
             if wanted.get(team) != identity:
-                observer.unschedule(watch)
+                self._asked(partial(self._there.unschedule, watch))
                 del self._watches[team]
         problems = []
         for team, identity in wanted.items():
             if identity[0] and team not in self._watches:
                 try:
-                    watch = observer.schedule(
-                        _TeamHandler(team, self._changes), os.fspath(self._root / team), event_filter=_EVENTS
-                    )
+                    watch = self._schedule(_TeamHandler(team, self._changes), self._root / team)
                 except OSError as error:
                     remedy = "raise fs.inotify.max_user_watches, or choose polling"
                     problems.append(WatchProblem(team, f"cannot be watched: {error.strerror}; {remedy}"))
                     continue
                 self._watches[team] = (identity, watch)
         return problems
+
+    def _schedule(self, handler: FileSystemEventHandler, place: Path) -> ObservedWatch:
+        return self._asked(partial(self._there.schedule, handler, os.fspath(place), event_filter=_EVENTS))
+
+    @property
+    def _there(self) -> BaseObserver:
+        assert self._observer is not None
+        return self._observer
+
+    def _asked(self, call: Callable[[], T]) -> T:
+        """Return what ``call`` does, for which the library may start a thread.
+
+        NoThreadError: it did not begin, and the observer may hold its lock for ever; the next look makes another.
+        """
+        try:
+            return started(call, "the watch of the inbox")
+        except NoThreadError:
+            abandon(self._there)
+            self._observer, self._watches = None, {}
+            raise
 
     def _count(self, team: str) -> None:
         if team in self._watches or team in self._replaced:  # other names in the inbox are no teams

@@ -22,6 +22,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from acceptd.config import MetricsTable
 from acceptd.errors import ConfigError
 from acceptd.intake.files import replace_file
+from acceptd.threads import Thread
 
 _PATIENCE: Final = 5.0
 """Seconds for one who asks: they come one after the other."""
@@ -35,7 +36,7 @@ class Exposition:
         self._table, self._registry = table, registry
         self._stop = threading.Event()
         self._server: socketserver.TCPServer | None = None
-        self._threads: list[threading.Thread] = []
+        self._threads: list[Thread] = []
         self._told = ""
 
     def start(self) -> None:
@@ -45,8 +46,9 @@ class Exposition:
             self._server = _server(self._table.listen, self._registry)
             works.append(self._server.serve_forever)
         for work in works:
-            self._threads.append(threading.Thread(target=work, name="metrics", daemon=True))
-            self._threads[-1].start()
+            thread = Thread(work, name="metrics")
+            thread.start()
+            self._threads.append(thread)
 
     def stop(self) -> None:
         """End; the file stays as it was last written: its age tells that the daemon is gone."""

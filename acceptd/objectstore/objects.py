@@ -15,7 +15,7 @@ import stat
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import ExitStack
 from functools import partial
 from itertools import islice
@@ -39,6 +39,7 @@ from acceptd.objectstore.inventory import Area, Shelf, blob_key, evidence_key, i
 from acceptd.objectstore.local import Directory
 from acceptd.objectstore.remote import PART, Remote
 from acceptd.objectstore.settings import ObjectsTable, parsed
+from acceptd.pool import Pool
 from acceptd.record.failpoint import failpoint
 from acceptd.release.store import inventory_bytes
 from acceptd.release.trust import File
@@ -116,7 +117,7 @@ class Objects:
         try:
             small = [one for one in files.values() if one.size <= PART]
             large = [one for one in files.values() if one.size > PART]  # those go in parts side by side
-            with ThreadPoolExecutor(self._together, thread_name_prefix="objects-put") as pool:
+            with Pool(self._together, "objects-put") as pool:
                 fresh = list(_each(pool, partial(self._put_file, root), small, self._together))
             fresh += [self._put_file(root, one) for one in large]
             failpoint("objects.blobs-written")
@@ -150,8 +151,8 @@ class Objects:
         """Write the files of a proven inventory to a new directory; as :meth:`fetch_bundle`."""
         try:
             with SealTarget(destination, durable=durable) as target, ExitStack() as stack:
-                pool = stack.enter_context(ThreadPoolExecutor(self._together, thread_name_prefix="objects-get"))
-                hasher = stack.enter_context(ThreadPoolExecutor(1, thread_name_prefix="objects-hash"))
+                pool = stack.enter_context(Pool(self._together, "objects-get"))
+                hasher = stack.enter_context(Pool(1, "objects-hash"))
                 places = _folders(target, files, stack)
                 for file, content in self._contents(pool, files):
                     _write(target, places[file.path.rpartition("/")[0]], file, content, hasher)
@@ -165,7 +166,7 @@ class Objects:
             raise ObjectDamagedError(f"the inventory {digest} is not written as acceptd writes it")
         return sealed
 
-    def _contents(self, pool: ThreadPoolExecutor, files: Sequence[File]) -> Iterator[tuple[File, Iterator[bytes]]]:
+    def _contents(self, pool: Pool, files: Sequence[File]) -> Iterator[tuple[File, Iterator[bytes]]]:
         """Yield each file with its chunks, the small ones fetched ahead."""
         small = [file for file in files if file.size <= _SMALL]
         fetched = _each(pool, self._small, small, 2 * self._together)
@@ -252,7 +253,7 @@ def _other(where: str, key: str) -> ObjectDamagedError:
     )
 
 
-def _each(pool: ThreadPoolExecutor, work: Callable[[A], R], items: Iterable[A], ahead: int) -> Iterator[R]:
+def _each(pool: Pool, work: Callable[[A], R], items: Iterable[A], ahead: int) -> Iterator[R]:
     """Yield what ``work`` makes of each item, in order, at most ``ahead`` of them under way."""
     rest, pending = iter(items), deque[Future[R]]()
     try:
@@ -277,9 +278,7 @@ def _folders(target: SealTarget, files: Iterable[File], stack: ExitStack) -> dic
     return made
 
 
-def _write(
-    target: SealTarget, folder: int, file: File, content: Iterator[bytes], hasher: ThreadPoolExecutor
-) -> None:
+def _write(target: SealTarget, folder: int, file: File, content: Iterator[bytes], hasher: Pool) -> None:
     """Write one file while it is hashed; raise ObjectDamagedError for other bytes than its inventory says."""
     fd = target.create(folder, file.path.rpartition("/")[2])
     target.copier.adopt(fd)

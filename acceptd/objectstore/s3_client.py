@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import os
+import threading
 from types import SimpleNamespace
 from typing import Any, Final
 
 from acceptd.errors import (
     ConfigError,
+    NoThreadError,
     ObjectMissingError,
     ObjectStoreError,
     ObjectsUnreachableError,
     UsageError,
 )
 from acceptd.intake.paths import shown
+from acceptd.loop import Loop
 from acceptd.objectstore.settings import ObjectsTable
+from acceptd.threads import Thread
 
 MOST_TOLD: Final = 4 << 20
 """Bytes of an answer that is no object: a page of a list, an error. A thousand keys of 1 KiB are 1.3 MiB."""
 _CONNECT_SECONDS: Final = 10.0
+_making = threading.Lock()
 _READ_SECONDS: Final = 3600.0
 """Of the client between two bytes; every request has a deadline of ours, which is shorter."""
 _AGAIN: Final = frozenset(
@@ -71,6 +77,7 @@ def connected(table: ObjectsTable) -> Any:
     try:
         system = s3fs.S3FileSystem(
             session=session,
+            loop=_loop(),
             anon=False,
             endpoint_url=table.endpoint or None,
             client_kwargs={"region_name": table.region or None} if table.region else {},
@@ -89,10 +96,29 @@ def connected(table: ObjectsTable) -> Any:
             skip_instance_cache=True,
             use_listings_cache=False,
         )
+    except NoThreadError:
+        raise
     except Exception as error:
         raise ConfigError(f"objects.url: {shown(str(error), 200)}") from error
     system.retries = 1
     return system
+
+
+def _loop() -> Loop:
+    """Return the loop of this process's clients, which runs in a thread of ours. Raises NoThreadError."""
+    with _making:
+        return _running(os.getpid())
+
+
+@functools.lru_cache(maxsize=1)
+def _running(_process: int) -> Loop:
+    loop = Loop()
+    try:
+        Thread(loop.run_forever, name="objects-io").start()
+    except NoThreadError:
+        loop.close()
+        raise
+    return loop
 
 
 @functools.cache

@@ -21,6 +21,7 @@ from acceptd.record.keys import Signer
 from acceptd.record.keystore import own_history
 from acceptd.record.log import Ledger
 from acceptd.supervisor.turns import Turns
+from acceptd.threads import Thread
 
 log = structlog.get_logger("acceptd.record")
 
@@ -44,7 +45,7 @@ class Notary:
         self._lock = threading.Lock()
         self._out_of_reach = ""
         self.turns = Turns()
-        self.thread = threading.Thread(target=self._work, name="notary", daemon=True)
+        self.thread = Thread(self._work, name="notary")
 
     @property
     def standing(self) -> str:

@@ -11,7 +11,7 @@ from typing import Final
 import structlog
 
 from acceptd.config import RetentionTable
-from acceptd.errors import AcceptdError, ConfigError
+from acceptd.errors import AcceptdError, ConfigError, NoThreadError
 from acceptd.objectstore.objects import FOLDER, Objects, open_objects
 from acceptd.objectstore.settings import ObjectsTable
 from acceptd.policy.load import load_reviewers
@@ -23,6 +23,7 @@ from acceptd.retention.objects import Shelves
 from acceptd.retention.usage import gib
 from acceptd.review.desk import Desk
 from acceptd.rules import Rules
+from acceptd.threads import Thread
 
 _DAY: Final = 86_400.0
 log = structlog.get_logger("acceptd.retention")
@@ -66,15 +67,20 @@ class Retention:
         self._objects = objects
         self._due = self._objects_due = 0.0
         self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._thread: Thread | None = None
 
     def nudge(self) -> None:
         """Begin a run where one is due and none is at work; return at once."""
         if time.monotonic() < self._due or (self._thread is not None and self._thread.is_alive()):
             return
+        thread = Thread(self._run, name="retention")
+        try:
+            thread.start()
+        except NoThreadError as error:  # the next nudge tries again
+            log.error("retention", error=str(error))  # noqa: TRY400 - it says all
+            return
+        self._thread = thread
         self._due = time.monotonic() + self._table.interval_seconds
-        self._thread = threading.Thread(target=self._run, name="retention", daemon=True)
-        self._thread.start()
 
     def stop(self) -> None:
         """End after the thing that is being removed."""

@@ -5,16 +5,17 @@ A thread of its own that pinged the watchdog would go on pinging for a daemon wh
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from threading import Thread
 from typing import Final
 
 import structlog
 
 from acceptd.supervisor.notify import Notifier
 from acceptd.supervisor.turns import Turns
+from acceptd.threads import Thread
 
 HANGS_AFTER: Final = 900.0
 """Seconds at one piece of work: an anchor's or a key's command may take minutes, but not a quarter of an hour."""
@@ -27,7 +28,7 @@ log = structlog.get_logger("acceptd.daemon")
 class Watched:
     """A thread that matters; ``turns`` where it tells how long it has been at its work."""
 
-    thread: Thread
+    thread: Thread | threading.Thread
     turns: Turns | None = None
 
     def ailment(self) -> str:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from starlette.applications import Starlette
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from acceptd.errors import AcceptdError, LoaderError, ReleaseError, UsageError, UserError
+from acceptd.errors import AcceptdError, LoaderError, NoThreadError, ReleaseError, UsageError, UserError
+from acceptd.pool import Pool
 from acceptd.report.style import CONTENT_POLICY as REPORT_POLICY
 from acceptd.web import addresses
 from acceptd.web.blocks import Field, Form, Links, Page, Text
@@ -25,6 +26,8 @@ from acceptd.web.session import LIFE_SECONDS, Sessions
 
 addresses.register()
 Make = Callable[[Request], Page | Response]
+_AT_ONCE: Final = 16
+"""Pages that are made at once, at most."""
 _REPORT_HEADERS: Final = {"content-security-policy": f"{REPORT_POLICY}; sandbox; frame-ancestors 'none'"}
 """The report stands alone: no script, no form, an origin of its own: nothing in it speaks for the console."""
 
@@ -36,6 +39,8 @@ class Console:
     house: House
     sessions: Sessions
     place: Place
+    pool: Pool = field(default_factory=lambda: Pool(_AT_ONCE, "pages"))
+    """Makes the pages: starlette's own threads are begun by waiting for each, for ever where one has no memory."""
 
     def frame(self, request: Request) -> Frame:
         """Return what stands around a page for whoever asks."""
@@ -65,8 +70,11 @@ class Console:
                 return self._made(request, make)
 
         async def endpoint(request: Request) -> Response:
-            answer: Response = await run_in_threadpool(made, request)
-            return answer
+            try:
+                beside = asyncio.get_running_loop().run_in_executor(self.pool, made, request)
+            except NoThreadError as error:
+                return self.trouble(request, 503, error.message, error.remedy)
+            return await beside
 
         return endpoint
 

@@ -17,6 +17,7 @@ import structlog
 
 from acceptd.errors import AcceptdError
 from acceptd.supervisor.turns import Turns
+from acceptd.threads import Thread
 from acceptd.work import snapshot
 from acceptd.work.lease import Transition
 from acceptd.work.meter import Meter, abnormal
@@ -44,7 +45,7 @@ class Journal:
         self._changed = threading.Event()
         self._stopping = threading.Event()
         self.turns = Turns()
-        self.thread = threading.Thread(target=self._write, name="journal", daemon=True)
+        self.thread = Thread(self._write, name="journal")
         self._show: Callable[[Meter], dict[str, Any]] | None = None
         self._beside: Callable[[], None] = lambda: None
 

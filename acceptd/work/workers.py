@@ -10,12 +10,14 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from acceptd.errors import GivenUpError
-from acceptd.work import pool, snapshot
+from acceptd.pool import Pool
+from acceptd.threads import Thread
+from acceptd.work import snapshot
 from acceptd.work.admission import Admission, Offered
 from acceptd.work.budget import Share
 from acceptd.work.hold import Hold as Hold
@@ -72,17 +74,17 @@ class Workers:
         self._ending: set[str] = set()
         """Submissions whose work is over and whose end is being recorded, without a lease."""
         self._started = self._stopping = False
-        self._helper_count = max(1, admission.budget.capacity.cores)
-        self._helpers = ThreadPoolExecutor(self._helper_count, thread_name_prefix="beside")
-        self._threads = [
-            threading.Thread(target=self._loop, args=(slot,), name=f"worker-{slot}", daemon=True)
-            for slot in range(slots)
-        ]
-        self._warden = threading.Thread(target=self._watch, name="warden", daemon=True)
+        self._helpers = Pool(max(1, admission.budget.capacity.cores), "beside")
+        self._threads = [Thread(self._loop, args=(slot,), name=f"worker-{slot}") for slot in range(slots)]
+        self._warden = Thread(self._watch, name="warden")
 
     def start(self) -> None:
-        """Start the threads."""
-        pool.fill(self._helpers, self._helper_count)
+        """Start the threads. Raises NoThreadError.
+
+        Also those that work beside: one that could not be started later would leave the share that was taken
+        for it held for ever.
+        """
+        self._helpers.fill()
         for thread in (*self._threads, self._warden):
             thread.start()
         with self._condition:
@@ -208,7 +210,7 @@ class Workers:
         return orderly
 
     @property
-    def threads(self) -> tuple[threading.Thread, ...]:
+    def threads(self) -> tuple[Thread, ...]:
         """The threads without which nothing is worked."""
         return (*self._threads, self._warden)
 

@@ -14,6 +14,7 @@ from acceptd.errors import StateError
 from acceptd.intake.claims import Claim
 from acceptd.intake.inbox import Inbox, InboxSettings, Notice
 from acceptd.intake.watching import Batch, Change, Changes, Watcher
+from tests.threads import foreign_die_at_once
 
 pytestmark = pytest.mark.hostile
 LONG = 3600.0
@@ -407,3 +408,35 @@ def test_a_missing_inbox_is_one_clear_line(tmp_path: Path) -> None:
     with pytest.raises(StateError, match="acceptd init"):
         inbox.start()
     inbox.stop()
+
+
+@pytest.mark.parametrize("thread", ["InotifyFD", "InotifyObserver", "InotifyFullEmitter"])
+def test_an_inbox_whose_watch_finds_no_memory_for_a_thread_is_refused_and_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, thread: str
+) -> None:
+    (tmp_path / "mosaic").mkdir()
+    foreign_die_at_once(monkeypatch, thread)
+    with pytest.raises(StateError, match="the watch of the inbox cannot be started"):
+        Desk(tmp_path).open()
+
+
+def test_a_new_team_whose_watch_finds_no_memory_is_told_and_watched_once_there_is_some(tmp_path: Path) -> None:
+    for team in ("fresh", "mosaic"):
+        (tmp_path / team).mkdir()
+    changes = Changes()
+    watcher = Watcher(tmp_path, changes, None)
+    watcher.start()
+    try:
+        assert not watcher.watch(["mosaic"])
+        with pytest.MonkeyPatch.context() as patch:
+            foreign_die_at_once(patch, "InotifyFullEmitter")
+            for _ in range(2):  # also the one that is begun anew
+                problems = watcher.watch(["mosaic", "fresh"])
+                assert [one.team for one in problems] == ["fresh", "mosaic"], "their drops are found by scans"
+        assert not watcher.watch(["mosaic", "fresh"])
+        (tmp_path / "fresh" / "v2").mkdir()
+        batch = changes.wait(WAIT)
+        assert batch is not None
+        assert batch.rescan or ("fresh", b"v2") in batch.places
+    finally:
+        watcher.stop()

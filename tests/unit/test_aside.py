@@ -8,6 +8,7 @@ import pytest
 import structlog
 
 from acceptd.aside import aside
+from tests.threads import only
 
 
 def test_the_answer_is_had_where_it_is_asked_for_and_the_block_waits_for_nothing_before() -> None:
@@ -51,10 +52,7 @@ def test_the_call_has_ended_when_another_error_ends_the_block() -> None:
 
 
 def test_where_no_thread_is_to_be_had_it_is_looked_up_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(_thread: threading.Thread) -> None:
-        raise RuntimeError("can't start new thread")
-
-    monkeypatch.setattr(threading.Thread, "start", refused)
+    only(0, monkeypatch)
     with aside(lambda: threading.get_ident()) as answer:
         assert answer() == threading.get_ident()
 

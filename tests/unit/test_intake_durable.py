@@ -10,6 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from acceptd.intake.durable import synchronise
+from tests.threads import only
 
 
 def refusing(bad: int, asked: list[int]) -> Callable[[int], None]:
@@ -46,7 +47,7 @@ def test_where_no_thread_is_to_be_had_every_file_is_made_durable(
 ) -> None:
     asked: list[int] = []
     monkeypatch.setattr(os, "fsync", refusing(-1, asked))
-    few(threads, monkeypatch)
+    only(threads, monkeypatch)
     synchronise(range(20))
     assert set(asked) == set(range(20))
 
@@ -55,21 +56,8 @@ def test_where_no_thread_is_to_be_had_every_file_is_made_durable(
 def test_an_error_that_a_thread_was_told_is_not_lost_where_no_other_is_to_be_had(
     bad: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also of the file that the pool took before it said that it has no thread for it."""
+    """One thread does it for all of them."""
     monkeypatch.setattr(os, "fsync", refusing(bad, []))
-    few(1, monkeypatch)
+    only(1, monkeypatch)
     with pytest.raises(OSError, match=os.strerror(errno.EIO)):
         synchronise(range(20))
-
-
-def few(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let only so many threads start from now on; as where the host has no process left."""
-    start, left = threading.Thread.start, [None] * threads
-
-    def starting(thread: threading.Thread) -> None:
-        if not left:
-            raise RuntimeError("can't start new thread")
-        left.pop()
-        start(thread)
-
-    monkeypatch.setattr(threading.Thread, "start", starting)

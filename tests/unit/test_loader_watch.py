@@ -31,6 +31,7 @@ from acceptd.loader_watch import Watch
 from acceptd.release import channel as channels
 from acceptd.release import memory, objects
 from tests.release_world import MODEL, World, replace, repoint
+from tests.threads import foreign_die_at_once
 
 pytestmark = pytest.mark.unit
 
@@ -405,3 +406,16 @@ def test_a_clock_that_gives_no_number_opens_nothing_and_keeps_nothing_open(world
             world.open()
         with pytest.raises(ExpiredError):
             releases.wait(30)
+
+
+@pytest.mark.parametrize("thread", ["InotifyFD", "InotifyObserver", "InotifyFullEmitter"])
+def test_where_no_thread_of_the_watch_begins_every_release_is_found_by_looks(
+    world: World, monkeypatch: pytest.MonkeyPatch, thread: str
+) -> None:
+    """No memory at a thread's first instruction, in a library that would wait for it for ever."""
+    foreign_die_at_once(monkeypatch, thread)
+    with watched(world) as releases:
+        assert releases._events.watched == 0
+        assert next(releases).number == 1
+        world.released("2.0.0")
+        assert next(releases).number == 2

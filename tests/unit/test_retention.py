@@ -28,6 +28,7 @@ from acceptd.retention.look import Look
 from acceptd.retention.service import Retention, look_at
 from acceptd.rules import Rules
 from tests.retention_world import DAYS, Kept, day
+from tests.threads import die_at_once
 
 pytestmark = pytest.mark.unit
 
@@ -321,3 +322,22 @@ def test_reviewers_that_are_refused_let_held_bundles_stay(world: Kept) -> None:
     (one,) = plan(look, DAYS)
     assert not one.goes
     assert one.reason.startswith("the reviewers are refused: ")
+
+
+def test_a_run_that_finds_no_memory_for_its_thread_is_told_and_tried_again_at_the_next_nudge(
+    world: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The main loop nudges it: a start that waits for ever would end all housekeeping."""
+    monkeypatch.setattr(service, "utc_now", lambda: day(11))
+    rules = cast("Rules", SimpleNamespace(policy=Policy(), directory=world.root))
+    one = Retention(world.state, world.ledger, lambda: rules, DAYS)
+    place = world.held("s-1")
+    with pytest.MonkeyPatch.context() as patch, capture_logs() as told:
+        die_at_once(patch)
+        one.nudge()
+    assert ["ended before it began" in str(entry.get("error")) for entry in told] == [True]
+    assert place.exists()
+    one.nudge()
+    settled(one)
+    assert not place.exists()
+    one.stop()

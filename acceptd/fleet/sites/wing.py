@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from typing import Final, Protocol
 
+from acceptd.errors import NoThreadError
 from acceptd.fleet.taskworker import TaskWorker
 from acceptd.supervisor.pulse import Watched
+from acceptd.threads import Thread
 
 _BEGINS: Final = 5.0
 """Seconds that a worker of the task queue may need to connect before that is told."""
@@ -65,6 +67,14 @@ class Wing(Protocol):
         """Yield the threads that must live."""
 
 
+def beside(work: Callable[[], object], name: str) -> None:
+    """Do ``work`` in a thread; in place where none is to be had: an end that blocks is better than none."""
+    try:
+        Thread(work, name=name).start()
+    except NoThreadError:
+        work()
+
+
 class Taking:
     """A worker of the task queue as a wing drains, ends and begins it again.
 
@@ -89,13 +99,13 @@ class Taking:
         """Take no more tasks, those under way go on; or take some again. Returns at once."""
         if on == self.taking or self._stopping:
             return
-        self.taking = on
         if on:
             self._before = [one for one in self._all if one.thread.is_alive()]
             self.worker = self._make(not self._before)
-            self.start()
+            self.start()  # where that is not possible now, it is asked for again
         else:
             self.worker.drain()
+        self.taking = on
 
     @property
     def _all(self) -> list[TaskWorker]:
@@ -122,13 +132,13 @@ class Taking:
                 one.stop(None)
             quiet()
 
-        threading.Thread(target=wait, name="tasks-end", daemon=True).start()
+        beside(wait, "tasks-end")
 
     def cancel(self) -> int:
         """Cancel the tasks that run: they go back into the queue."""
         running, _ = self.load()
         for one in self._all:
-            threading.Thread(target=one.stop, args=(0.0,), name="tasks-cancel", daemon=True).start()
+            beside(partial(one.stop, 0.0), "tasks-cancel")
         return running
 
     def join(self, seconds: float) -> bool:

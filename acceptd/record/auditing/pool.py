@@ -10,12 +10,13 @@ import queue
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, Final
 
 import acceptd
 from acceptd.errors import LedgerError
+from acceptd.pool import Pool as Threads
 from acceptd.record.auditing.parts import Part, Work
 
 MAX_WORKERS: Final = 8
@@ -41,7 +42,7 @@ class Pool:
         self._work = work
         self._idle: queue.SimpleQueue[_Worker] = queue.SimpleQueue()
         self._all: list[_Worker] = []
-        self._threads = ThreadPoolExecutor(workers, "audit") if workers else None
+        self._threads = Threads(workers, "audit") if workers else None
         try:
             for _ in range(workers):
                 self._all.append(_Worker(work))
