@@ -11,7 +11,9 @@ import contextlib
 import os
 import resource
 import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import coverage
 
@@ -33,6 +35,7 @@ def start() -> None:
     )
     _unlimited()
     _patient()
+    _with_site()
     measured.start()
 
 
@@ -58,6 +61,19 @@ def _patient() -> None:
         end(self)
 
     subprocess.Popen.kill = kill
+
+
+def _with_site() -> None:
+    """Measure the runners of hooks and of the operator's commands too: they start without site-packages."""
+    begin = subprocess.Popen.__init__
+
+    def started(self: subprocess.Popen[bytes], args: Any, *more: Any, **named: Any) -> None:
+        runner = isinstance(args, list) and args[:3] == [sys.executable, "-I", "-S"]
+        if runner and str(args[3]).startswith(f"{ROOT}/acceptd/"):
+            args = [*args[:2], *args[3:]]
+        begin(self, args, *more, **named)
+
+    subprocess.Popen.__init__ = started
 
 
 if os.access(RAW, os.W_OK) and coverage.Coverage.current() is None:

@@ -17,11 +17,17 @@ INTERRUPTS = "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\nfrom _real
 SCRIPT = "from acceptd.__main__ import run; run()"
 
 
+def _foreground() -> None:
+    """A run in the background ignores the first, one under nohup the second."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
 def run(words: list[str], path: Path) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(path), str(ROOT)])}
     return subprocess.run(
         [sys.executable, *words], cwd=path, capture_output=True, text=True, check=False, env=environment,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a run in the background ignores it
+        preexec_fn=_foreground,
     )  # fmt: skip
 
 
