@@ -28,6 +28,7 @@ from acceptd.release.layout import store_lock
 from acceptd.release.promote import Release, promote
 from acceptd.release.rests import Rests
 from acceptd.release.settle import Terms
+from acceptd.release.settled import Settled
 from acceptd.release.signers import ReleaseKeys
 from acceptd.release.who import DAEMON
 from acceptd.review.desk import automatic
@@ -79,6 +80,8 @@ class Promotions:
     """Seconds of a clock that is never set."""
     _told: set[tuple[str, str, str, str]] = field(default_factory=set)
     """Troubles that the log has already: a tick comes every few seconds."""
+    _settled: Settled = field(default_factory=Settled)
+    """Channels that need nothing: a tick comes every few seconds, and there may be thousands."""
     _rests: Rests = field(init=False)
     """Of what the storage refused: each try burns a number."""
 
@@ -158,7 +161,9 @@ class Promotions:
         """
         policy = self.rules().policy
         terms = Terms.of(policy)
-        done = channels.refresh(self.state, self.ledger, self.keys, life=terms.life, between=between)
+        done = channels.refresh(
+            self.state, self.ledger, self.keys, life=terms.life, between=between, settled=self._settled
+        )
         for problem in done.problems:
             log.error("channel not refreshed", what=problem)
         for due in self.due():

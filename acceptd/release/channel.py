@@ -36,6 +36,7 @@ from acceptd.release.layout import (
     revocation_lock,
 )
 from acceptd.release.model import ChannelDocument, RevocationsDocument
+from acceptd.release.settled import Ground, Settled, fingerprint, in_time
 from acceptd.release.signers import ReleaseKeys, Verifying, seal_document
 
 VALID_SECONDS: Final = 86_400
@@ -155,26 +156,44 @@ def refresh(
     clock: Clock = time.time,
     force: bool = False,
     between: Callable[[], None] = lambda: None,
+    settled: Settled | None = None,
 ) -> Refreshed:
     """Sign anew every channel that has used half of its life, has more than it should, or differs from the ledger.
 
-    For the daemon, every few minutes. What is signed follows from the ledger and the release on disk, never
+    For the daemon, every few seconds. What is signed follows from the ledger and the release on disk, never
     from the old ``channel.json``: a replayed one is not given a new date. A channel whose release does
     not verify is reported and left to expire. ``life`` gives a channel's seconds, instead of ``valid_seconds``;
-    ``between`` is called before each channel, since a key's command may take its time for each.
+    ``between`` is called before each channel, since a key's command may take its time for each. ``settled``, where
+    it is given to one call after another, spares those that need nothing and have not changed.
     """
     renewed: list[tuple[str, str]] = []
     problems: list[str] = []
-    for model_id, channel in sorted(read_book(ledger).channels):
+    settled = settled or Settled()
+    settled.begin(_ground(state, keys))
+    book = read_book(ledger)  # lives on: who reads it anew below brings this one up to date too
+    for model_id, channel in sorted(book.channels):
         between()
+        seconds = life(channel) if life is not None else valid_seconds
+        row = book.current(model_id, channel)
+        if not force and row is not None and settled.still(state, row, seconds, clock()):
+            continue
         with revocation_lock(state, shared=True), model_lock(state, model_id):
             try:
-                seconds = life(channel) if life is not None else valid_seconds
-                if _renew(state, read_book(ledger), keys, (model_id, channel), seconds, clock, force=force):
+                if _renew(
+                    state, read_book(ledger), keys, (model_id, channel), seconds, clock, settled, force=force
+                ):
                     renewed.append((model_id, channel))
             except (ReleaseError, SigningError, OSError) as error:
                 problems.append(f"{model_id} {channel}: {error}")
     return Refreshed(tuple(renewed), tuple(problems))
+
+
+def _ground(state: Path, keys: ReleaseKeys) -> Ground | None:
+    """Return what all channels stand on; None where the revocation list does not verify: each one says so then."""
+    try:
+        return Ground(keys.keyring, read_revocations(state, keys).number)
+    except (ReleaseError, OSError):
+        return None
 
 
 def _renew(
@@ -184,6 +203,7 @@ def _renew(
     place: tuple[str, str],
     valid_seconds: int,
     clock: Clock,
+    known: Settled,
     *,
     force: bool,
 ) -> bool:
@@ -191,6 +211,7 @@ def _renew(
     if row is None:
         return False
     least = read_revocations(state, keys).number
+    seen = fingerprint(state, row)
     facts = read(state, keys, *place)
     if facts is not None and least < facts.least_revocations:
         raise ReleaseError(
@@ -204,10 +225,8 @@ def _renew(
         row.release_digest,
         least,
     )
-    # One that is valid for longer than it should be is no better than one that is about to expire: a clock that
-    # was ahead, or a life that the policy has shortened since, must not let it be withheld for years.
-    left = facts.expires - clock() if facts is not None else 0.0
-    if settled and not force and valid_seconds / 2 < left <= valid_seconds:
+    if facts is not None and settled and not force and in_time(facts.expires - clock(), valid_seconds):
+        known.note(row, seen, facts.expires)
         return False
     verified_release(state, keys, row, row.release_digest)
     write(state, keys, row, row.release_digest, least_revocations=least, valid_seconds=valid_seconds, clock=clock)

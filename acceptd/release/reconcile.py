@@ -93,9 +93,10 @@ def catch_up(
                 rests.failed(_owed(state, keys, read_book(ledger)))  # some of it was done
     except (ReleaseError, SigningError) as error:
         problems.append(f"revocations: {error}")
-    for model_id, channel in sorted(read_book(ledger).channels):
+    book = read_book(ledger)  # once: to ask the log for each of thousands of channels costs a second
+    for model_id, channel in sorted(book.channels):
         between()
-        pending = tuple((model_id, channel, row.number) for row in read_book(ledger).pending(model_id, channel))
+        pending = tuple((model_id, channel, row.number) for row in book.pending(model_id, channel))
         if not pending or not rests.due(pending):
             continue
         try:

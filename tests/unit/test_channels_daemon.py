@@ -177,7 +177,7 @@ def test_the_daemons_regular_look_promotes_what_is_due_and_signs_each_channel_fo
     world.now += 3600
     lives = []
     monkeypatch.setattr(
-        channels, "refresh", lambda *_, life, between: lives.append(life) or channels.Refreshed((), ())
+        channels, "refresh", lambda *_, life, **__: lives.append(life) or channels.Refreshed((), ())
     )
     world.policy = SOAK.model_copy(
         update={"channels": SOAK.channels | {"canary": ChannelTable(automatic=True, valid_seconds=60)}}
