@@ -114,10 +114,7 @@ def _kind(path: Path, source: Source | Trouble) -> Kind:
         return "profile"
     if path.parent.parent.name == "defaults" and path.parent.parent.parent.name == "contracts":
         return "defaults"
-    of_policies = isinstance(source, Source) and source.document.keys() & {"required_walls", "limits", "profile"}
-    if (
-        path.parent.parent.name == "contracts" and not of_policies
-    ):  # a policy directory may lie in one of that name
+    if path.parent.parent.name == "contracts" and not _of_policies(source):
         return "contract"
     if path.name == "reviewers.toml":
         return "reviewers"
