@@ -22,13 +22,12 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from acceptd.errors import UsageError
 from acceptd.loader_opening import MODES, Mode, Opening
 from acceptd.loader_runtime import Told
-from acceptd.record.keys import Keyring
+from acceptd.record.keyring import Keyring
 from acceptd.release import trust
 from acceptd.release.opened import Verified
 
@@ -75,6 +74,8 @@ class OpenRelease(Verified):
 
         cache: OptimisedCache | None = None
         if optimised_cache is not None:
+            from pathlib import Path
+
             from acceptd.loader_optimised import OptimisedCache
 
             given = optimised_cache
@@ -167,8 +168,14 @@ def _opening(
     if mode not in MODES:
         raise UsageError(f"mode={mode!r:.40}", remedy=f"say one of {', '.join(MODES)}")
     # Absolute, as the root: a watch goes on after chdir(2), and must not begin a second memory elsewhere.
-    remembering = None if state_file is None else Path(os.path.abspath(state_file))
-    base = Path(os.path.abspath(root))
+    remembering = None
+    if state_file is not None:
+        from pathlib import (
+            Path,
+        )  # half as dear to import as the signatures are: here only who needs it pays for it
+
+        remembering = Path(os.path.abspath(state_file))
+    base = os.fspath(os.path.abspath(root))
     return Opening(
         base, model_id, channel, _keyring(keys), digest, profile, remembering, now, mode, demand_checkpoint
     )
@@ -179,4 +186,4 @@ def _keyring(keys: KeySource) -> Keyring:
         return keys
     if isinstance(keys, Mapping):
         return Keyring.parse(json.dumps(dict(keys)).encode(), "keys")
-    return Keyring.load(Path(keys))
+    return Keyring.load(keys)

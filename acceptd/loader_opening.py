@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from acceptd.errors import SignatureError
-from acceptd.record.keys import Keyring
+from acceptd.record.keyring import Keyring
 from acceptd.release import held, memory, objects, proof, rotated, trust
 from acceptd.release.content import Keep, but_vectors
 from acceptd.release.identity import agreed, labels_of, preprocessing_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 Mode = Literal["mapped", "memory"]
 MODES: Final = ("mapped", "memory")
@@ -34,12 +35,11 @@ class Announced(NamedTuple):
     """``rotations.json`` as it was read."""
 
 
-@dataclass(frozen=True, slots=True)
-class Opening:
+class Opening(NamedTuple):
     """One question to a root: which release, by which keys, under which conditions."""
 
-    base: Path
-    """The root; also the memory's key, so no link in it is resolved."""
+    base: str
+    """The root, as an absolute path; also the memory's key, so no link in it is resolved."""
     model_id: str
     channel: str
     anchors: Keyring
@@ -80,13 +80,12 @@ class Opening:
         finally:
             os.close(root_fd)
         return {
-            "root": self.base,
+            "base": self.base,
             "model_id": self.model_id,
             "channel": self.channel,
             "number": found.channel.number,
             "release_digest": found.channel.release_digest,
             "bundle_digest": released.bundle_digest,
-            "path": self.base / objects.object_path(released.bundle_digest),
             "files": released.files,
             "manifest": released.manifest,
             "options": under.options,

@@ -13,12 +13,12 @@ import functools
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 from acceptd.errors import RuntimeMismatchError
 from acceptd.loader_options import Options
 from acceptd.runtime.facts import Library
+from acceptd.runtime.installed import distributions
 from acceptd.runtime.libraries import digests
 from acceptd.runtime.pins import LIBRARY, Difference, basename, foreign, of_runtime, stem
 
@@ -124,8 +124,6 @@ def one_distribution(directory: str) -> None:
 
 @functools.lru_cache(maxsize=16)
 def _distributions(directory: str, _changed: int) -> tuple[str, ...]:
-    from acceptd.runtime.interpreter import distributions
-
     return tuple(sorted(f"{name} {version}" for name, version in distributions(directory)))
 
 
@@ -154,7 +152,8 @@ def _hashed(mappings: Mappings, wanted: Callable[[str], bool]) -> list[Library]:
 def _mappings() -> Mappings:
     """Return (path, inode) of each executable file mapping (proc_pid_maps(5)); other lines have no path."""
     try:
-        text = Path("/proc/self/maps").read_bytes()
+        with open("/proc/self/maps", "rb") as file:
+            text = file.read()
     except OSError as error:
         raise RuntimeMismatchError("/proc/self/maps cannot be read: the pins cannot be checked here") from error
     return frozenset(
@@ -205,7 +204,8 @@ def _stamps(paths: Iterable[str]) -> dict[str, tuple[int, ...] | None]:
 def _preloaded() -> frozenset[str]:
     """Return the file names that LD_PRELOAD and LD_AUDIT named when this process was started (ld.so(8))."""
     try:
-        raw = Path("/proc/self/environ").read_bytes().split(b"\0")
+        with open("/proc/self/environ", "rb") as file:
+            raw = file.read().split(b"\0")
     except OSError:
         raw = [os.fsencode(f"{key}={value}") for key, value in os.environ.items()]
     names = set()

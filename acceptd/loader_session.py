@@ -67,10 +67,10 @@ class Session:
         self.used_cpu_fallback = self.selected_provider != self.requested_provider
         self._options = options
         file = str(table.get("file"))
-        path = release.file(file)
+        place = release.place(file)
         in_memory = release.mode == "memory"
         # Loaded by path, external data is found beside the model; from bytes, in the table that is given.
-        source: str | bytes = bytes(release.contents[file]) if in_memory else str(path)
+        source: str | bytes = bytes(release.contents[file]) if in_memory else place
 
         def made(source: str | bytes, *, cached: bool = False, **changes: Any) -> Any:
             in_bytes = isinstance(source, bytes)
@@ -104,7 +104,9 @@ class Session:
         except LoaderError:
             raise
         except Exception as error:  # onnxruntime's own exceptions share no public base
-            raise RuntimeRefusedError(f"onnxruntime cannot load {path.name}: {str(error)[:300]}") from error
+            raise RuntimeRefusedError(
+                f"onnxruntime cannot load {os.path.basename(place)}: {str(error)[:300]}"
+            ) from error
         if self._session.get_providers()[0] != self.selected_provider:
             raise ProviderUnavailableError(
                 f"{self.selected_provider} was requested, onnxruntime took {self._session.get_providers()[0]}"

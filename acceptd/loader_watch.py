@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, Final, Generic, Self, TypeVar
 
 from acceptd.errors import ExpiredError, LoaderError, ReleaseNotFoundError, StorageError
@@ -64,9 +65,10 @@ class Watch(Generic[R]):
         self._late = False
         self._rest = self._rested = 0.0
         """Seconds until the next look at what was refused, and when (monotonic) that is."""
-        folder = opening.base / opening.folder
-        self._files = (folder / "channel.json", *(opening.base / name for name in _LISTS))
-        self._events = Events({folder: {"channel.json"}, opening.base: set(_LISTS)}, self._wake.set)
+        base = Path(opening.base)
+        folder = base / opening.folder
+        self._files = (folder / "channel.json", *(base / name for name in _LISTS))
+        self._events = Events({folder: {"channel.json"}, base: set(_LISTS)}, self._wake.set)
         try:
             self._seen = self._stamps()
             self._release = make(opening.opened())

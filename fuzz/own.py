@@ -55,7 +55,7 @@ def _memory(raw: bytes) -> None:
     known = only(LoaderError, lambda: memory.recall(Path("/root"), "mosaic/small:production", path))
     if known is not None:
         assert known.number >= 0
-        assert not known.release_digest or trust.SHA256.fullmatch(known.release_digest)
+        assert not known.release_digest or trust.is_sha256(known.release_digest)
     followed = only(LoaderError, lambda: memory.recall_keys(Path("/root"), path))
     if followed is not None:
         assert all(type(one) is str for pair in followed.items() for one in pair)
@@ -125,7 +125,7 @@ def _node(raw: bytes) -> None:
 
 def _marks(raw: bytes) -> None:
     for digest, moment in marks_of(raw).items():
-        assert trust.SHA256.fullmatch(digest)
+        assert trust.is_sha256(digest)
         assert nodes.seconds_between(moment, "9999-01-01T00:00:00Z") < float("inf")
 
 

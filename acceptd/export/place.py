@@ -19,7 +19,7 @@ from acceptd.export.document import CONFIG_FILE, CURRENT, LOCK, PROOFS, STAGING
 from acceptd.export.settings import Kind
 from acceptd.intake.files import fsync_dir, remove_temporaries, remove_tree, temporary_name, write_exclusive
 from acceptd.lockfile import open_lock
-from acceptd.release.trust import NAME
+from acceptd.release.grammar import NAME
 
 _DIGITS = frozenset("0123456789")
 

@@ -166,6 +166,6 @@ def _homes(kind: Kind, keys: dict[str, Found]) -> set[str]:
         parts = key.split("/")
         if kind == "triton" and len(parts) > 2 and parts[0] == "repository" and parts[1].count(".") == 2:
             found.add("/".join(parts[:2]))
-        if kind == "plain" and len(parts) > 3 and all(trust.NAME.fullmatch(part) for part in parts[:3]):
+        if kind == "plain" and len(parts) > 3 and all(trust.is_name(part) for part in parts[:3]):
             found.add("/".join(parts[:3]))
     return found

@@ -28,7 +28,7 @@ _ANY: Final = LimitsTable(
 
 def valid_digest(digest: str) -> str:
     """Return a SHA-256 in hex; raise ObjectStoreError for other text."""
-    if not trust.SHA256.fullmatch(digest):
+    if not trust.is_sha256(digest):
         raise ObjectStoreError(f"{shown(digest, 80)!r} is no SHA-256 in hex")
     return digest
 
@@ -94,6 +94,6 @@ def _row(row: Any, what: str) -> trust.File:
     if isinstance(row, dict) and row.keys() == {"path", "sha256", "size"}:
         path, sha256, size = row["path"], row["sha256"], row["size"]
         typed = isinstance(path, str) and isinstance(sha256, str) and type(size) is int
-        if typed and 0 <= size <= MAX_INT and trust.SHA256.fullmatch(sha256):
+        if typed and 0 <= size <= MAX_INT and trust.is_sha256(sha256):
             return trust.File(path, sha256, size)
     raise ObjectDamagedError(f"{what} is not of the documented form: path, sha256 and size")

@@ -6,15 +6,17 @@ over one kind of document never counts for another. Any DSSE verifier can check 
 
 from __future__ import annotations
 
-import base64
 import binascii
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from acceptd.errors import LedgerError, MalformedError, SignatureError
 from acceptd.record.canonical import canonical, digest, parse
-from acceptd.record.keys import Keyring, Signer
+from acceptd.record.keyring import Keyring
+
+if TYPE_CHECKING:
+    from acceptd.record.keys import Signer
 
 STATEMENT_TYPE: Final = "https://in-toto.io/Statement/v1"
 VERDICT_TYPE: Final = "https://acceptd.dev/verdict/v2"
@@ -235,7 +237,7 @@ def _open(envelope: object) -> tuple[bytes, str, list[tuple[str, bytes]]]:
 
 
 def _base64(data: bytes) -> str:
-    return base64.b64encode(data).decode("ascii")
+    return binascii.b2a_base64(data, newline=False).decode("ascii")
 
 
 def _bytes(text: str) -> bytes:

@@ -11,13 +11,10 @@ import functools
 import hashlib
 import json
 import math
+import os
 import re
-import secrets
-import threading
 from collections.abc import Callable
 from typing import Any, Final
-
-import rfc8785
 
 from acceptd.errors import LedgerError
 
@@ -38,7 +35,7 @@ def canonical(value: object) -> bytes:
     except _OddError:
         _check(value, "", 0)
     try:
-        return rfc8785.dumps(value)  # type: ignore[arg-type]
+        return _library(value)
     except (ValueError, RecursionError) as error:
         raise LedgerError(f"not canonical: {error}") from error
 
@@ -74,17 +71,29 @@ def _fast(value: object) -> bytes:
     floats: list[float] = []
     text = _ENCODER.encode(_ordinary(value, 0, floats))
     if floats:
-        text = _TOKEN.sub(lambda found: rfc8785.dumps(floats[int(found[1])]).decode(), text)
+        text = _tokens().sub(lambda found: _library(floats[int(found[1])]).decode(), text)
     return text.encode()
+
+
+def _library(value: Any) -> bytes:
+    import rfc8785  # odd values alone need it: production, which imports this module at each start, has few
+
+    return rfc8785.dumps(value)
 
 
 class _OddError(Exception):
     """Not an ordinary value: refused, or left to the library."""
 
 
-_NONCE: Final = secrets.token_hex(16)
+_NONCE: Final = os.urandom(16).hex()
 """Nobody outside this process can write it, so it stands in no text that came from there."""
-_TOKEN: Final = re.compile(f'"{_NONCE}([0-9]+)"')
+
+
+@functools.cache
+def _tokens() -> re.Pattern[str]:
+    return re.compile(f'"{_NONCE}([0-9]+)"')
+
+
 _FIXED: Final = (1e-4, 1e15)
 """Between these Python and ECMAScript write a number that is no integer alike: shortest digits, no exponent."""
 _ENCODER: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"))
@@ -163,7 +172,7 @@ def _read_again(text: str, data: bytes) -> Any:
     Left to the long way: integers of 16 digits, characters from U+E000 (where UTF-16 orders keys otherwise),
     deep nesting.
     """
-    reader = _READER
+    reader = _reader()
     reader.others.clear()
     try:
         value = reader.decode(text)
@@ -171,7 +180,7 @@ def _read_again(text: str, data: bytes) -> Any:
         return _ODD
     if not _same(text, _AGAIN.encode(value), reader.others):
         return _ODD
-    if not text.isascii() and _HIGH.search(data) is not None:
+    if not text.isascii() and _high().search(data) is not None:
         return _ODD
     if data.count(b"{") + data.count(b"[") > MAX_DEPTH and _is_deep(value):
         return _ODD
@@ -203,7 +212,7 @@ def _spelled(digits: str) -> tuple[float, str]:
     Raises _OddError where ``digits`` are not its canonical spelling, or it may not be kept as a number.
     """
     value = float(digits)
-    if not math.isfinite(value) or _prints_as_large_integer(value) or rfc8785.dumps(value) != digits.encode():
+    if not math.isfinite(value) or _prints_as_large_integer(value) or _library(value) != digits.encode():
         raise _OddError
     ours = repr(value)
     return value, "" if ours == digits else ours
@@ -338,14 +347,13 @@ def _no_constant(name: str) -> Any:
 
 
 _ODD: Final = object()
-_HIGH: Final = re.compile(rb"[\xee-\xf4]")
 _AGAIN: Final = json.JSONEncoder(
     ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"), check_circular=False
 )
 
 
-class _Reader(threading.local):
-    """A decoder for each thread: making one costs as much as reading a short entry."""
+class _Reader:
+    """A decoder: making one costs as much as reading a short entry."""
 
     def __init__(self) -> None:
         self.others: list[tuple[str, str]] = []
@@ -360,4 +368,23 @@ class _Reader(threading.local):
         return value
 
 
-_READER: Final = _Reader()
+@functools.cache
+def _readers() -> Any:
+    import threading  # only who parses needs it
+
+    return threading.local()
+
+
+def _reader() -> _Reader:
+    """Return this thread's decoder."""
+    local = _readers()
+    try:
+        found: _Reader = local.reader
+    except AttributeError:
+        found = local.reader = _Reader()
+    return found
+
+
+@functools.cache
+def _high() -> re.Pattern[bytes]:
+    return re.compile(rb"[\xee-\xf4]")

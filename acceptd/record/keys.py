@@ -6,42 +6,31 @@ none can speak for another. A key's id is the SHA-256 of its 32 public bytes (RF
 
 from __future__ import annotations
 
-import base64
-import binascii
 import contextlib
-import hashlib
-import json
 import os
 import secrets
 import stat
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
-from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from acceptd.errors import ConfigError, SignatureError, StateError
+from acceptd.errors import ConfigError, StateError
 from acceptd.intake.files import fsync_dir, remove_tree, replace_file, write_exclusive
-from acceptd.weak_keys import refuse_weak
+from acceptd.record.keyring import KEYRING as KEYRING
+from acceptd.record.keyring import ROLES as ROLES
+from acceptd.record.keyring import Keyring as Keyring
+from acceptd.record.keyring import PublicKey as PublicKey
+from acceptd.record.keyring import check_owned
+from acceptd.record.keyring import key_id as key_id
+from acceptd.record.keyring import read_owned as read_owned
 
-ROLES: Final = ("ledger", "release", "revocation")
 NODE: Final = "node"
 """The role of a fleet node's own key: no keyring names it, the policy does, and it speaks for no other role."""
 DIRECTORY: Final = "keys"
-KEYRING: Final = "keyring.json"
-_MAX_BYTES: Final = 1 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class PublicKey:
-    """A public key and what it may sign."""
-
-    role: str
-    key_id: str
-    raw: bytes
-    """32 bytes (RFC 8032, 5.1.5)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,83 +71,6 @@ class Offices(Keys, Protocol):
     def in_office(self, seq: int, /) -> Keyring:
         """Return the keys that signed when the entry ``seq`` was the newest: one compromised later among them."""
         ...
-
-
-@dataclass(frozen=True)
-class Keyring:
-    """Public keys by role. An empty keyring verifies nothing."""
-
-    keys: tuple[PublicKey, ...]
-
-    @classmethod
-    def of(cls, keys: Iterable[PublicKey]) -> Keyring:
-        """Return a keyring; raise ConfigError for an unknown role or a key that serves two roles."""
-        chosen = tuple(keys)
-        roles: dict[str, str] = {}
-        for key in chosen:
-            if key.role not in ROLES:
-                raise ConfigError(f"keyring: {key.role!r:.40} is no role (one of {', '.join(ROLES)})")
-            if roles.setdefault(key.key_id, key.role) != key.role:
-                raise ConfigError(f"keyring: key {key.key_id} has two roles", remedy="use one key for each role")
-        return cls(chosen)
-
-    @classmethod
-    def parse(cls, data: bytes, name: str = KEYRING) -> Keyring:
-        """Return the keyring that ``data`` (JSON) holds; raise ConfigError where it is malformed."""
-        try:
-            value = json.loads(data.decode("utf-8"))
-            if set(value) != {"schema", "keys"} or value["schema"] != 1 or not isinstance(value["keys"], list):
-                raise ValueError('{"schema": 1, "keys": [...]} is needed')
-            return cls.of(_public_key(item) for item in value["keys"])
-        except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
-            raise ConfigError(f"{name}: not a keyring: {error}") from error
-
-    @classmethod
-    def load(cls, path: Path, *, owners: Collection[int] | None = None) -> Keyring:
-        """Return the keyring in a file; raise ConfigError where it may have been written by a stranger.
-
-        It must be a regular file, no link, writable by its owner only, and that one of ``owners``
-        (default: root and this process's user).
-        """
-        return cls.parse(read_owned(path, owners, forbidden=0o022), str(path))
-
-    def to_json(self) -> bytes:
-        """Return the file's bytes."""
-        keys = [
-            {"role": key.role, "key_id": key.key_id, "public": base64.b64encode(key.raw).decode()}
-            for key in self.keys
-        ]
-        return json.dumps({"schema": 1, "keys": keys}, indent=2).encode() + b"\n"
-
-    def at(self, _seq: int, /) -> Keyring:
-        """Return this keyring: it knows of no rotation (:mod:`acceptd.record.succession` does)."""
-        return self
-
-    def in_office(self, _seq: int, /) -> Keyring:
-        """Return this keyring, as :meth:`at`."""
-        return self
-
-    def for_role(self, role: str) -> tuple[PublicKey, ...]:
-        """Return the keys that may sign as ``role``."""
-        return tuple(key for key in self.keys if key.role == role)
-
-    def verify(self, role: str, key_id: str, data: bytes, signature: bytes) -> None:
-        """Return if ``signature`` of ``data`` is by the key ``key_id`` of ``role``; else raise SignatureError."""
-        for key in self.for_role(role):
-            if key.key_id == key_id:
-                try:
-                    Ed25519PublicKey.from_public_bytes(key.raw).verify(signature, data)
-                except InvalidSignature as error:
-                    raise SignatureError(f"the signature by {role} key {key_id} does not verify") from error
-                return
-        others = [key.role for key in self.keys if key.key_id == key_id]
-        words = f"the {others[0]} key, and that is no {role} key" if others else f"no {role} key of the keyring"
-        raise SignatureError(f"signed by {key_id!r:.80}, which is {words}")
-
-
-def key_id(raw: bytes) -> str:
-    """Return the id of a public key: SHA-256 of its raw bytes, 64 hex digits."""
-    return hashlib.sha256(raw).hexdigest()
 
 
 def create_keys(state: Path, elsewhere: Mapping[str, PublicKey] | None = None) -> Keyring:
@@ -208,7 +120,7 @@ def load_signer(state: Path, role: str, suffix: str = ".pem") -> Signer:
         raise ConfigError(f"{role!r:.40} is no role of a key (one of {', '.join(ROLES)}, {NODE})")
     directory = state / DIRECTORY
     try:
-        _check_owned(directory, directory.lstat(), None, 0o077, stat.S_ISDIR, "directory")
+        check_owned(directory, directory.lstat(), None, 0o077, stat.S_ISDIR, "directory")
     except OSError as error:
         raise ConfigError(f"{directory}: {error.strerror}", remedy="run `acceptd init`") from error
     path = directory / f"{role}{suffix}"
@@ -249,45 +161,3 @@ def _write_private(state: Path, private: Mapping[str, Ed25519PrivateKey]) -> Non
         with contextlib.suppress(OSError):
             remove_tree(state, temporary)
         raise StateError(f"{state / DIRECTORY}: keys cannot be written: {error.strerror}") from error
-
-
-def read_owned(
-    path: Path, owners: Collection[int] | None, *, forbidden: int, remedy: str = "keys are made by `acceptd init`"
-) -> bytes:
-    """Return the bytes of a regular file, no link, of ``owners`` (None: root, us), without ``forbidden`` bits."""
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}", remedy=remedy) from error
-    with open(fd, "rb") as file:
-        _check_owned(path, os.fstat(fd), owners, forbidden, stat.S_ISREG, "regular file")
-        data = file.read(_MAX_BYTES + 1)
-    if len(data) > _MAX_BYTES:
-        raise ConfigError(f"{path}: larger than {_MAX_BYTES} bytes")
-    return data
-
-
-def _check_owned(
-    path: Path, status: os.stat_result, owners: Collection[int] | None, forbidden: int, is_kind: Any, kind: str
-) -> None:
-    if not is_kind(status.st_mode):
-        raise ConfigError(f"{path}: not a {kind}")
-    if status.st_uid not in (owners if owners is not None else {0, os.geteuid()}):
-        raise ConfigError(f"{path}: owned by uid {status.st_uid}, a stranger", remedy="chown it to acceptd's user")
-    if stat.S_IMODE(status.st_mode) & forbidden:
-        words = "readable or writable" if forbidden & 0o044 else "writable"
-        raise ConfigError(
-            f"{path}: {words} by group or others", remedy=f"chmod go-{'rwx' if forbidden & 0o044 else 'w'} {path}"
-        )
-
-
-def _public_key(item: Any) -> PublicKey:
-    if set(item) != {"role", "key_id", "public"} or not all(isinstance(value, str) for value in item.values()):
-        raise ValueError("a key has role, key_id and public")
-    try:
-        raw = base64.b64decode(item["public"], validate=True)
-    except binascii.Error as error:
-        raise ValueError("`public` is base64") from error
-    if len(raw) != 32 or item["key_id"] != key_id(raw):
-        raise ValueError(f"key_id {item['key_id']!r:.80} is not the SHA-256 of its 32 public bytes")
-    return PublicKey(item["role"], item["key_id"], refuse_weak(raw))

@@ -12,21 +12,16 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-HASH_BYTES: Final = 32
+from acceptd.record.inclusion import HASH_BYTES as HASH_BYTES
+from acceptd.record.inclusion import all_hashes
+from acceptd.record.inclusion import leaf_hash as leaf_hash
+from acceptd.record.inclusion import node_hash as node_hash
+from acceptd.record.inclusion import verify_inclusion as verify_inclusion
+
 EMPTY_ROOT: Final = hashlib.sha256(b"").digest()
 
 Fetch = Callable[[int, int], bytes]
 """(level, index) -> the hash of that perfect subtree; level 0 are the leaf hashes."""
-
-
-def leaf_hash(data: bytes) -> bytes:
-    """Return the hash of a leaf's exact bytes."""
-    return hashlib.sha256(b"\x00" + data).digest()
-
-
-def node_hash(left: bytes, right: bytes) -> bytes:
-    """Return the hash of an inner node."""
-    return hashlib.sha256(b"\x01" + left + right).digest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,24 +119,6 @@ def inclusion_proof(index: int, size: int, fetch: Fetch) -> list[bytes]:
     return path
 
 
-def verify_inclusion(leaf: bytes, index: int, size: int, proof: Sequence[bytes], root: bytes) -> bool:
-    """Say whether the leaf hash ``leaf`` stands at ``index`` below ``root`` (RFC 9162, 2.1.3.2)."""
-    if not 0 <= index < size or not _all_hashes([leaf, root, *proof]):
-        return False
-    fn, sn, current = index, size - 1, leaf
-    for step in proof:
-        if sn == 0:
-            return False
-        if fn & 1 or fn == sn:
-            current = node_hash(step, current)
-            while not fn & 1 and fn:
-                fn, sn = fn >> 1, sn >> 1
-        else:
-            current = node_hash(current, step)
-        fn, sn = fn >> 1, sn >> 1
-    return sn == 0 and current == root
-
-
 def consistency_proof(old: int, new: int, fetch: Fetch) -> list[bytes]:
     """Return the proof that the first ``old`` of ``new`` leaves are unchanged (RFC 9162, 2.1.4.1).
 
@@ -169,7 +146,7 @@ def consistency_proof(old: int, new: int, fetch: Fetch) -> list[bytes]:
 
 def verify_consistency(old: int, old_root: bytes, new: int, new_root: bytes, proof: Sequence[bytes]) -> bool:
     """Say whether the tree ``new`` extends the tree ``old`` (RFC 9162, 2.1.4.2; ``old`` 0 with no proof holds)."""
-    if not 0 <= old <= new or not _all_hashes([old_root, new_root, *proof]):
+    if not 0 <= old <= new or not all_hashes([old_root, new_root, *proof]):
         return False
     if old == new:
         return not proof and old_root == new_root
@@ -210,7 +187,3 @@ def _fold(hashes: Sequence[bytes]) -> bytes:
     for left in reversed(hashes[:-1]):
         current = node_hash(left, current)
     return current
-
-
-def _all_hashes(values: Sequence[bytes]) -> bool:
-    return all(isinstance(value, bytes) and len(value) == HASH_BYTES for value in values)

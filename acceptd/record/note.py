@@ -6,16 +6,17 @@ verifies them too, so this stands on the standard library and cryptography alone
 
 from __future__ import annotations
 
-import base64
 import binascii
 import hashlib
-import re
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from acceptd.errors import MalformedError, SignatureError
-from acceptd.record import merkle
 from acceptd.record.canonical import MAX_INT
-from acceptd.record.keys import Keyring, Offices, PublicKey, Signer
+from acceptd.record.inclusion import HASH_BYTES
+from acceptd.record.keyring import Keyring, PublicKey
+
+if TYPE_CHECKING:
+    from acceptd.record.keys import Offices, Signer
 
 MAX_BYTES: Final = 16 << 10
 _ED25519: Final = b"\x01"  # signed-note's signature type
@@ -31,14 +32,14 @@ class Checkpoint(NamedTuple):
 
     def text(self) -> str:
         """Return what is signed: three lines, each with its newline."""
-        return f"{self.origin}\n{self.size}\n{base64.b64encode(self.root).decode()}\n"
+        return f"{self.origin}\n{self.size}\n{_base64(self.root)}\n"
 
 
 def sign(checkpoint: Checkpoint, signer: Signer) -> bytes:
     """Return the signed note, signed in the log's own name."""
     text = checkpoint.text()
     signature = _note_key(checkpoint.origin, signer.public) + signer.sign(text.encode())
-    return f"{text}\n{_DASH}{checkpoint.origin} {base64.b64encode(signature).decode()}\n".encode()
+    return f"{text}\n{_DASH}{checkpoint.origin} {_base64(signature)}\n".encode()
 
 
 def verify(note: bytes, keys: Offices, origin: str | None = None) -> Checkpoint:
@@ -77,13 +78,13 @@ def parse(note: bytes) -> tuple[Checkpoint, bytes, list[tuple[str, bytes]]]:
         text, blank, below = note.decode("utf-8").rpartition("\n\n")
         lines = text.split("\n")
         origin, size, root = lines[:3]
-        decoded = base64.b64decode(root.encode("ascii"), validate=True)
+        decoded = binascii.a2b_base64(root, strict_mode=True)
         signatures = [_signature(line) for line in below.removesuffix("\n").split("\n")]
     except (ValueError, UnicodeError, binascii.Error) as error:
         raise MalformedError(_NO_NOTE) from error
-    if not blank or not below.endswith("\n") or not origin or not re.fullmatch(r"0|[1-9]\d{0,15}", size, re.ASCII):
+    if not blank or not below.endswith("\n") or not origin or not _plain_number(size):
         raise MalformedError(_NO_NOTE)
-    if len(decoded) != merkle.HASH_BYTES or int(size) > MAX_INT:
+    if len(decoded) != HASH_BYTES or int(size) > MAX_INT:
         raise MalformedError("a checkpoint whose root or size cannot be")
     return Checkpoint(origin, int(size), decoded), f"{text}\n".encode(), signatures
 
@@ -92,16 +93,25 @@ def _check(keyring: Keyring, key: PublicKey, text: bytes, signature: bytes) -> N
     keyring.verify("ledger", key.key_id, text, signature)
 
 
+def _base64(data: bytes) -> str:
+    return binascii.b2a_base64(data, newline=False).decode("ascii")
+
+
 def _note_key(name: str, public: bytes) -> bytes:
     """Return signed-note's 4-byte key hash: SHA-256(name || 0x0A || type || key)."""
     return hashlib.sha256(name.encode() + b"\n" + _ED25519 + public).digest()[:4]
+
+
+def _plain_number(text: str) -> bool:
+    """Return whether ``text`` is a number of at most 16 digits, as it is written in one way alone."""
+    return 0 < len(text) <= 16 and not text.strip("0123456789") and (text == "0" or text[0] != "0")
 
 
 def _signature(line: str) -> tuple[str, bytes]:
     if not line.startswith(_DASH):
         raise ValueError("a signature line begins with an em dash")
     name, _, encoded = line.removeprefix(_DASH).partition(" ")
-    marked = base64.b64decode(encoded.encode("ascii"), validate=True)
+    marked = binascii.a2b_base64(encoded, strict_mode=True)
     if not name or len(marked) < 5:
         raise ValueError("a signature line has a name and a signature")
     return name, marked

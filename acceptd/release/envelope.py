@@ -11,7 +11,7 @@ from typing import Any, Final, NoReturn
 
 from acceptd.errors import MalformedError, SignatureError
 from acceptd.record import attest
-from acceptd.record.keys import Keyring
+from acceptd.record.keyring import Keyring
 
 _MOST_PARTS: Final = 1000
 """Brackets and commas of an envelope, which holds three texts and a few signatures: whoever can write the file

@@ -9,8 +9,7 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NamedTuple, NoReturn
 
 from acceptd.errors import InvalidInputError, LoaderError, MalformedError
 
@@ -34,8 +33,7 @@ Bound = dict[str, int]
 """Sizes of named dimensions in one call: the same name means the same size everywhere."""
 
 
-@dataclass(frozen=True, slots=True)
-class Spec:
+class Spec(NamedTuple):
     """One input or output as the manifest declares it."""
 
     name: str
@@ -51,8 +49,7 @@ class Spec:
     """Probabilities: how far a row's sum may be from 1."""
 
 
-@dataclass(frozen=True, slots=True)
-class Interface:
+class Interface(NamedTuple):
     """Inputs, outputs and the bounds of the named dimensions, both ends included."""
 
     inputs: tuple[Spec, ...]

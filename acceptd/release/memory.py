@@ -7,20 +7,19 @@ attack). The highest number, sequence and revocation list are kept; they never f
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import stat
 import threading
 from collections.abc import Iterator, Mapping
 from io import FileIO
-from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from acceptd.errors import LoaderError, MalformedError
-from acceptd.intake.files import replace_file
-from acceptd.lockfile import open_lock
-from acceptd.release.trust import SHA256, Remembered, is_sha256, parse_json
+from acceptd.release.trust import Remembered, is_sha256, parse_json
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 MAX_STATE_BYTES: Final = 4 << 20
 
@@ -31,7 +30,7 @@ _followed: dict[str, dict[str, str]] = {}
 """Root to the rotations that this process followed: old key id to new one, empty where none succeeded."""
 
 
-def recall(root: Path, place: str, state_file: Path | None) -> Remembered:
+def recall(root: str | Path, place: str, state_file: Path | None) -> Remembered:
     """Return what is remembered of ``place``. Called *before* any file of the release is read.
 
     So a thread that is overtaken by a promotion compares with what was known when it began, and does
@@ -45,7 +44,7 @@ def recall(root: Path, place: str, state_file: Path | None) -> Remembered:
         return known.joined(_from_file(state_file, place))
 
 
-def remember(root: Path, place: str, seen: Remembered, state_file: Path | None) -> None:
+def remember(root: str | Path, place: str, seen: Remembered, state_file: Path | None) -> None:
     """Raise what is remembered to ``seen``; the state file is replaced and synchronised where it changes."""
     with _lock:
         for key, value in ((place, seen), ("", Remembered(revocations=seen.revocations))):
@@ -67,7 +66,7 @@ def remember(root: Path, place: str, seen: Remembered, state_file: Path | None) 
         _write(state_file, document)
 
 
-def recall_keys(root: Path, state_file: Path | None) -> dict[str, str]:
+def recall_keys(root: str | Path, state_file: Path | None) -> dict[str, str]:
     """Return the rotations of keys that were followed before: old key id to new one."""
     with _lock:
         known = dict(_followed.get(str(root), {}))
@@ -77,7 +76,7 @@ def recall_keys(root: Path, state_file: Path | None) -> dict[str, str]:
     return known
 
 
-def remember_keys(root: Path, followed: Mapping[str, str], state_file: Path | None) -> None:
+def remember_keys(root: str | Path, followed: Mapping[str, str], state_file: Path | None) -> None:
     """Keep the rotations that were followed; none is ever forgotten."""
     if not followed:
         return
@@ -103,6 +102,8 @@ def forget() -> None:
 
 def _write(state_file: Path, document: Mapping[str, Any]) -> None:
     data = json.dumps(document, indent=1, sort_keys=True).encode() + b"\n"
+    from acceptd.intake.files import replace_file  # only who has a state file needs it
+
     try:
         replace_file(state_file.parent, state_file.name, data, 0o600)
     except OSError as error:
@@ -112,8 +113,7 @@ def _write(state_file: Path, document: Mapping[str, Any]) -> None:
 def _keys_in(document: Mapping[str, Any], state_file: Path) -> dict[str, str]:
     keys = document.get("keys", {})
     if not isinstance(keys, dict) or not all(
-        SHA256.fullmatch(old) and isinstance(new, str) and (not new or SHA256.fullmatch(new))
-        for old, new in keys.items()
+        is_sha256(old) and (new == "" or is_sha256(new)) for old, new in keys.items()
     ):
         raise MalformedError(f"the state file {state_file} is damaged; what it remembered cannot be trusted")
     return dict(keys)
@@ -121,6 +121,10 @@ def _keys_in(document: Mapping[str, Any], state_file: Path) -> dict[str, str]:
 
 @contextlib.contextmanager
 def _locked(state_file: Path) -> Iterator[None]:
+    import fcntl  # as above
+
+    from acceptd.lockfile import open_lock
+
     try:
         fd = open_lock(state_file.with_name(state_file.name + ".lock"))
     except OSError as error:

@@ -9,16 +9,14 @@ from __future__ import annotations
 import contextlib
 import errno
 import hashlib
-import hmac
 import os
 import stat
 from collections.abc import Iterable, Iterator
 from io import FileIO
-from pathlib import Path
 from typing import Final
 
 from acceptd.errors import DigestMismatchError, MalformedError, ReleaseNotFoundError, StorageError
-from acceptd.intake.files import open_beneath
+from acceptd.intake.beneath import open_beneath
 from acceptd.release.content import Content, Keep, kept_content
 from acceptd.release.trust import File
 
@@ -30,7 +28,7 @@ _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _LED_ASTRAY: Final = frozenset({errno.ELOOP, errno.EXDEV, errno.ENOTDIR, errno.ENXIO, errno.EINVAL, errno.EISDIR})
 
 
-def open_root(root: Path) -> int:
+def open_root(root: str | os.PathLike[str]) -> int:
     """Return a descriptor of the root; raise ReleaseNotFoundError where there is none, else StorageError."""
     try:
         return os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -134,7 +132,7 @@ def _hash(root_fd: int, place: str, file: File, keep: Keep | None = None) -> Sta
             raise StorageError(f"{file.path} cannot be read: {error.strerror}") from error
         after = _stamp(os.fstat(stream.fileno()))
     # Bytes in memory stay what was hashed, whatever became of the file meanwhile.
-    if not hmac.compare_digest(found, file.sha256) or (after != _stamp(before) and not wanted):
+    if found != file.sha256 or (after != _stamp(before) and not wanted):
         raise DigestMismatchError(f"{file.path} is not the file that was promoted")
     if wanted and keep is not None:
         keep.take(file, content)

@@ -7,15 +7,14 @@ and what the checkpoint says what the proof leads to, so one of another promotio
 
 from __future__ import annotations
 
-import base64
 import binascii
 import functools
 from typing import Any, Final
 
 from acceptd.errors import DigestMismatchError, MalformedError, SignatureError
 from acceptd.record import note
-from acceptd.record.keys import Keyring
-from acceptd.record.merkle import leaf_hash, verify_inclusion
+from acceptd.record.inclusion import leaf_hash, verify_inclusion
+from acceptd.record.keyring import Keyring
 from acceptd.release.trust import ReleaseFacts, parse_json
 
 SIGNED: Final = "signed"
@@ -73,7 +72,7 @@ def _verified(data: bytes, keyring: Keyring) -> None:
 def _included(facts: ReleaseFacts, inclusion: Any) -> tuple[int, bytes]:
     """Return size and root of the tree that the entry is proved to be in."""
     try:
-        leaf = base64.b64decode(inclusion["leaf"], validate=True)
+        leaf = binascii.a2b_base64(inclusion["leaf"], strict_mode=True)
         seq, size = inclusion["seq"], inclusion["size"]
         root, path = bytes.fromhex(inclusion["root"]), [bytes.fromhex(step) for step in inclusion["path"]]
         entry = parse_json(leaf, "the ledger entry of release.json")

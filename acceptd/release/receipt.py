@@ -23,9 +23,10 @@ from typing import Any, Final
 
 from acceptd.errors import DigestMismatchError, InvalidInputError, MalformedError
 from acceptd.record.canonical import digest as canonical_digest
+from acceptd.release.grammar import NAME, SHA256, STAMP
 from acceptd.release.identity import preprocessing_of
 from acceptd.release.opened import Verified
-from acceptd.release.trust import MAX_NUMBER, NAME, SHA256, STAMP, parse_json
+from acceptd.release.trust import MAX_NUMBER, parse_json
 
 SCHEMA: Final = 1
 MAX_LINE_BYTES: Final = 64 << 10

@@ -11,7 +11,8 @@ import re
 from typing import Any, Final
 
 from acceptd.release import receipt
-from acceptd.release.trust import MAX_NUMBER, NAME, SHA256, STAMP
+from acceptd.release.grammar import NAME, SHA256, STAMP
+from acceptd.release.trust import MAX_NUMBER
 
 IDENTIFIER: Final = "https://acceptd.dev/receipt/v1"
 

@@ -6,12 +6,14 @@ Pure, and without pydantic, as :mod:`acceptd.release.trust` is.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from acceptd.errors import ConfigError, MalformedError, RollbackError, SignatureError
-from acceptd.record import succession
-from acceptd.record.keys import Keyring
+from acceptd.record.keyring import Keyring
 from acceptd.release import trust
+
+if TYPE_CHECKING:
+    from acceptd.record import succession
 
 FILE: Final = "rotations.json"
 MAX_BYTES: Final = 1 << 20
@@ -44,6 +46,8 @@ def over_time(data: bytes, anchors: Keyring) -> Keyring:
     Without the log nobody can say when a document was signed: a key that gave way counts here, one that was given
     up as compromised does not. Each key counts in the role that led to it alone. Raises as :func:`todays_keys`.
     """
+    from acceptd.record import succession  # a keyring that was never followed needs none
+
     today, followed = _follow(data, anchors)
     lost = {old for old, new in followed.items() if not new}
     keys = {(key.role, key.key_id): key for key in (*anchors.keys, *today.keys)}
@@ -70,6 +74,8 @@ def ledger_keys(data: bytes | None, anchors: Keyring) -> tuple[Keyring, Keyring]
     """
     if data is None:
         return Keyring(anchors.for_role("ledger")), Keyring(())
+    from acceptd.record import succession
+
     keys = over_time(data, anchors).for_role("ledger")
     known = {key.key_id for key in (*keys, *anchors.for_role("ledger"))}
     rotations = [succession.opened(one) for one in trust.parse_json(data, "rotations.json")["rotations"]]
@@ -88,6 +94,8 @@ def _places(rotation: succession.Rotation) -> tuple[tuple[str, str], tuple[str, 
 
 
 def _follow(data: bytes, anchors: Keyring) -> tuple[Keyring, dict[str, str]]:
+    from acceptd.record import succession
+
     trust.small(data, MAX_BYTES, "rotations.json")
     reader = trust.Reader(trust.parse_json(data, "rotations.json"), "rotations.json")
     try:

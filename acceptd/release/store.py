@@ -143,7 +143,7 @@ def digests(state: Path) -> list[str]:
         names = os.listdir(state / "store" / "sha256")
     except FileNotFoundError:
         return []
-    return sorted(name for name in names if trust.SHA256.fullmatch(name))
+    return sorted(name for name in names if trust.is_sha256(name))
 
 
 def sweep(state: Path) -> list[str]:

@@ -8,9 +8,7 @@ so it stands on the standard library, cryptography and rfc8785 alone.
 
 from __future__ import annotations
 
-import hmac
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, NoReturn
@@ -24,7 +22,7 @@ from acceptd.errors import (
     RollbackError,
 )
 from acceptd.record.canonical import MAX_INT, digest
-from acceptd.record.keys import Keyring
+from acceptd.record.keyring import Keyring
 from acceptd.release.envelope import open_envelope as open_envelope
 from acceptd.release.envelope import parse_json as parse_json
 from acceptd.release.envelope import sha256 as sha256
@@ -39,10 +37,11 @@ MAX_RELEASE_BYTES: Final = 32 << 20
 MAX_NUMBER: Final = 999_999
 """Directory names have six digits; a channel that reaches this is full."""
 
-# The same grammar as acceptd.policy.names, which needs pydantic; a test holds the two together.
-NAME: Final = re.compile(r"[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?", re.ASCII)
-SHA256: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
-STAMP: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z", re.ASCII)
+_HEX: Final = "0123456789abcdef"
+_IN_NAMES: Final = "abcdefghijklmnopqrstuvwxyz0123456789_-"
+_FORM: Final = "0000-00-00T00:00:00Z"
+"""A time, with each digit as 0."""
+_ZEROS: Final = str.maketrans("0123456789", "0000000000")
 
 
 class File(NamedTuple):
@@ -143,9 +142,9 @@ class Reader:
             self._bad(key)
         return value
 
-    def text(self, key: str, pattern: re.Pattern[str] | None = None) -> str:
+    def text(self, key: str, allowed: Callable[[str], bool] | None = None) -> str:
         value = self._value.get(key)
-        if not isinstance(value, str) or (pattern and not pattern.fullmatch(value)):
+        if not isinstance(value, str) or (allowed and not allowed(value)):
             self._bad(key)
         return value
 
@@ -163,16 +162,19 @@ class Reader:
 
     def time(self, key: str) -> float:
         try:
-            return epoch(self.text(key, STAMP))
+            return epoch(self.text(key))
         except ValueError:
             self._bad(key)
 
 
 def epoch(stamp: str) -> float:
     """Return seconds since the epoch of ``2026-11-29T15:17:00Z``; raise ValueError for another form."""
-    if not STAMP.fullmatch(stamp):
+    if stamp.translate(_ZEROS) != _FORM:
         raise ValueError("not a UTC time in RFC 3339 to the second")
-    return datetime.strptime(stamp, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC).timestamp()
+    year, month, day = int(stamp[:4]), int(stamp[5:7]), int(stamp[8:10])
+    return datetime(
+        year, month, day, int(stamp[11:13]), int(stamp[14:16]), int(stamp[17:19]), tzinfo=UTC
+    ).timestamp()
 
 
 def channel(
@@ -203,9 +205,9 @@ def read_channel(payload: bytes) -> ChannelFacts:
     reader = Reader(parse_json(payload, "channel.json"), "channel.json")
     return ChannelFacts(
         model_id=reader.text("model_id"),
-        channel=reader.text("channel", NAME),
+        channel=reader.text("channel", is_name),
         number=_numbered(reader.integer("number", 1)),
-        release_digest=reader.text("release_digest", SHA256),
+        release_digest=reader.text("release_digest", is_sha256),
         least_revocations=reader.integer("least_revocations", 0),
         sequence=reader.integer("sequence", 1),
         expires=reader.time("expires_at"),
@@ -247,7 +249,7 @@ def read_revocations(payload: bytes) -> RevocationFacts:
 def release(data: bytes, keyring: Keyring, facts: ChannelFacts) -> ReleaseFacts:
     """Decide about ``release.json``: its digest against the channel's, signature, identity, its own files."""
     small(data, MAX_RELEASE_BYTES, "release.json")
-    if not hmac.compare_digest(sha256(data), facts.release_digest):
+    if sha256(data) != facts.release_digest:
         raise DigestMismatchError(f"release.json of number {facts.number} is not the one that channel.json names")
     read = read_release(open_envelope(data, RELEASE_TYPE, keyring, "release", "release.json"))
     found, wanted = (read.model_id, read.channel, read.number), (facts.model_id, facts.channel, facts.number)
@@ -263,9 +265,9 @@ def read_release(payload: bytes) -> ReleaseFacts:
     files = tuple(_file(row) for row in reader.rows("files"))
     facts = ReleaseFacts(
         model_id=reader.text("model_id"),
-        channel=reader.text("channel", NAME),
+        channel=reader.text("channel", is_name),
         number=_numbered(reader.integer("number", 1)),
-        bundle_digest=reader.text("bundle_digest", SHA256),
+        bundle_digest=reader.text("bundle_digest", is_sha256),
         files=files,
         manifest=reader.table("manifest"),
         options=reader.table("options"),
@@ -281,7 +283,7 @@ def read_release(payload: bytes) -> ReleaseFacts:
 
 def _profile(row: object) -> Mapping[str, Any]:
     name = row.get("profile") if isinstance(row, dict) else None
-    if not isinstance(row, dict) or not isinstance(name, str) or not NAME.fullmatch(name):
+    if not isinstance(row, dict) or not isinstance(name, str) or not is_name(name):
         raise MalformedError("release.json: a profile has no name")
     if not is_sha256(row.get("digest")) or not isinstance(row.get("options"), dict):
         raise MalformedError(f"release.json: profile {row['profile']} has no digest or no session options")
@@ -301,7 +303,12 @@ def _file(row: object) -> File:
 
 def is_sha256(value: object) -> bool:
     """Return whether ``value`` is a digest as text: a number of 64 digits is none, and equals none."""
-    return isinstance(value, str) and SHA256.fullmatch(value) is not None
+    return isinstance(value, str) and len(value) == 64 and not value.strip(_HEX)
+
+
+def is_name(value: str) -> bool:
+    """Return whether ``value`` is a name of a team, model or channel (:data:`acceptd.release.grammar.NAME`)."""
+    return 0 < len(value) <= 64 and not value.strip(_IN_NAMES) and not {value[0], value[-1]} & {"_", "-"}
 
 
 def plain_path(path: str) -> bool:
@@ -321,7 +328,7 @@ def not_revoked(facts: ReleaseFacts, listed: RevocationFacts) -> None:
 
 def demanded(facts: ReleaseFacts, wanted: str | None) -> None:
     """Raise DigestMismatchError where the caller demanded another bundle digest than the channel offers."""
-    if wanted is not None and not hmac.compare_digest(wanted, facts.bundle_digest):
+    if wanted is not None and wanted != facts.bundle_digest:
         raise DigestMismatchError(
             f"{wanted} is demanded, but {facts.model_id} {facts.channel} offers {facts.bundle_digest}"
         )
@@ -331,9 +338,9 @@ def names(model_id: str, channel_name: str, wanted: str | None) -> tuple[str, st
     """Return (team, model); raise ReleaseNotFoundError or MalformedError before any path is built."""
     team, _, model = model_id.partition("/")
     for part in (team, model, channel_name):
-        if not NAME.fullmatch(part) or part == "current":
+        if not is_name(part) or part == "current":
             raise ReleaseNotFoundError(f"{part[:80]!r} is no name of a team, model or channel")
-    if wanted is not None and not SHA256.fullmatch(wanted):
+    if wanted is not None and not is_sha256(wanted):
         raise MalformedError("a demanded digest is 64 lowercase hexadecimal digits")
     return team, model
 

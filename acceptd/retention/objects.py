@@ -58,7 +58,7 @@ class Shelves:
     def _listed(self, area: Area) -> Iterator[tuple[str, Found]]:
         for found in self.objects.remote.listed(f"{area}/"):
             digest = found.key.removeprefix(f"{area}/").removesuffix(".json")
-            if trust.SHA256.fullmatch(digest) and found.key == inventory_key(area, digest):
+            if trust.is_sha256(digest) and found.key == inventory_key(area, digest):
                 yield digest, found
 
     def _decided(
@@ -97,7 +97,7 @@ class Shelves:
         """Yield the kept outputs, which go as those in the state do: days after they were last kept."""
         for found in self.objects.remote.listed("outputs/"):
             sha256 = found.key.rpartition("/")[2]
-            if trust.SHA256.fullmatch(sha256) and found.key == inventory.evidence_key(sha256, "outputs"):
+            if trust.is_sha256(sha256) and found.key == inventory.evidence_key(sha256, "outputs"):
                 thing = Thing("outputs", f"{PLACE}/outputs", sha256, found.size, _stamp(found.modified))
                 yield decide(thing, table, self.look.now)
 
@@ -124,7 +124,7 @@ class Shelves:
     def _blobs(self) -> Iterator[tuple[str, Found]]:
         for found in self.objects.remote.listed(f"{BLOBS}/"):
             sha256 = found.key.rpartition("/")[2]
-            if trust.SHA256.fullmatch(sha256) and found.key == inventory.blob_key(sha256):
+            if trust.is_sha256(sha256) and found.key == inventory.blob_key(sha256):
                 yield sha256, found
 
     def _named(self) -> set[str]:
@@ -234,7 +234,7 @@ def marks_of(data: bytes) -> dict[str, str]:
     except (ValueError, RecursionError):
         return {}
     marks = found.items() if isinstance(found, dict) else ()
-    return {key: value for key, value in marks if trust.SHA256.fullmatch(key) and _moment(value)}
+    return {key: value for key, value in marks if trust.is_sha256(key) and _moment(value)}
 
 
 def _moment(value: object) -> bool:

@@ -19,12 +19,12 @@ from typing import Any, Final
 
 from acceptd.errors import ConfigError
 from acceptd.policy.trusted import check_interpreter
+from acceptd.runtime.installed import distributions
 
 LEAST: Final = (3, 11)
 """The sandbox's own code needs it."""
 MODULES: Final = ("numpy", "ml_dtypes", "onnxruntime")
 """What a profile's interpreter must have, onnx and protobuf not; acceptd's own has those too."""
-_PROVIDES: Final = b"onnxruntime/__init__.py,"
 _SECONDS: Final = 30
 _SCRIPT: Final = r"""
 import json, os, site, sys, sysconfig
@@ -188,17 +188,3 @@ def _described(path: str, found_json: str, _stamps: tuple[int, ...]) -> Interpre
 
 def _module(directory: str, name: str) -> bool:
     return os.path.isfile(os.path.join(directory, name, "__init__.py"))
-
-
-def distributions(directory: str) -> list[tuple[str, str]]:
-    """Return (name, version) of the distributions in ``directory`` whose RECORD lists onnxruntime's own module."""
-    found = []
-    for record in Path(directory).glob("*.dist-info/RECORD"):
-        try:
-            content = record.read_bytes()
-        except OSError:
-            continue
-        if content.startswith(_PROVIDES) or b"\n" + _PROVIDES in content:
-            name, _, version = record.parent.name.removesuffix(".dist-info").rpartition("-")
-            found.append((name.replace("_", "-"), version))
-    return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from acceptd.intake.seal import bundle_digest
 from acceptd.record import attest
 from acceptd.record.canonical import canonical
 from acceptd.record.keys import Keyring, Signer
-from acceptd.release import memory, trust
+from acceptd.release import grammar, memory, trust
 from acceptd.release.interface import Spec, check_literal
 from acceptd.release.promote import Release
 from acceptd.release.trust import ChannelFacts, File, Remembered
@@ -47,6 +48,34 @@ def test_both_rooms_compute_one_bundle_digest(rows: dict[str, tuple[str, int]]) 
     ours = [File(path, sha256, size) for path, (sha256, size) in rows.items()]
     theirs = [BundleFile(path=path, sha256=sha256, size=size) for path, (sha256, size) in rows.items()]
     assert trust.bundle_digest(ours) == bundle_digest(theirs)
+
+
+NEAR_NAMES = st.text("az09_-AZ. \n\0é٣", max_size=66) | st.from_regex(grammar.NAME, fullmatch=True)
+NEAR_DIGESTS = st.text("09afAFg \n٣", min_size=63, max_size=65) | digests
+NEAR_STAMPS = st.from_regex(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z\n?") | st.datetimes().map(
+    lambda one: one.strftime("%Y-%m-%dT%H:%M:%SZ")
+)
+
+
+@QUICK
+@given(NEAR_NAMES, NEAR_DIGESTS)
+def test_a_loader_takes_the_names_and_digests_of_the_patterns_and_no_others(name: str, sha256: str) -> None:
+    assert trust.is_name(name) == (grammar.NAME.fullmatch(name) is not None)
+    assert trust.is_sha256(sha256) == (grammar.SHA256.fullmatch(sha256) is not None)
+
+
+@QUICK
+@given(NEAR_STAMPS)
+def test_a_loader_reads_each_time_as_the_calendar_does_and_no_other_text(stamp: str) -> None:
+    try:
+        meant = datetime.strptime(stamp, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC).timestamp()
+    except ValueError:
+        meant = None
+    if meant is None or not grammar.STAMP.fullmatch(stamp):
+        with pytest.raises(ValueError, match=r"."):
+            trust.epoch(stamp)
+    else:
+        assert trust.epoch(stamp) == meant
 
 
 @QUICK

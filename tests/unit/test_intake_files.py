@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from acceptd.intake import beneath as opening
 from acceptd.intake import files
 
 pytestmark = pytest.mark.unit
@@ -18,8 +19,8 @@ pytestmark = pytest.mark.unit
 def beneath(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Run a test with the system call and with its replacement."""
     if request.param == "by-component":
-        monkeypatch.setattr(files, "HAVE_OPENAT2", False)
-    elif not files.HAVE_OPENAT2:
+        monkeypatch.setattr(opening, "HAVE_OPENAT2", False)
+    elif not opening.HAVE_OPENAT2:
         pytest.skip("this kernel has no openat2")
 
 

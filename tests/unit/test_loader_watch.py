@@ -25,11 +25,12 @@ from acceptd.errors import (
     SignatureError,
     StorageError,
 )
+from acceptd.intake import files
 from acceptd.loader import OpenRelease, watch
 from acceptd.loader_events import Events
 from acceptd.loader_watch import Watch
 from acceptd.release import channel as channels
-from acceptd.release import memory, objects
+from acceptd.release import objects
 from tests.release_world import MODEL, World, replace, repoint
 from tests.threads import foreign_die_at_once
 
@@ -361,16 +362,19 @@ def test_a_state_file_that_could_not_be_written_holds_nothing_up_once_it_can(
     with watched(world, state_file=tmp_path / "seen.json") as releases:
         next(releases)
         with monkeypatch.context() as patch:
-            patch.setattr(memory, "replace_file", _full)
+            written = files.replace_file
+
+            def full(directory: Path, name: str, *given: Any) -> None:
+                if name == "seen.json":
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                written(directory, name, *given)
+
+            patch.setattr(files, "replace_file", full)
             second = world.released("2.0.0")
             with pytest.raises(LoaderError, match="No space left"):
                 releases.wait(30)
         assert next(releases).number == second.number
     assert json.loads((tmp_path / "seen.json").read_bytes())["channels"][f"{MODEL}:production"]["number"] == 2
-
-
-def _full(*_: object) -> None:
-    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def test_a_watch_that_changes_its_directory_begins_no_second_memory(

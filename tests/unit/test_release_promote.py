@@ -18,7 +18,7 @@ from acceptd.policy.profile import Profile
 from acceptd.record import attest
 from acceptd.record.canonical import canonical, document_digest, parse
 from acceptd.record.log import Ledger
-from acceptd.release import memory, trust
+from acceptd.release import grammar, memory
 from acceptd.release.book import read_book
 from acceptd.release.history import current_releases, history
 from acceptd.release.model import ChannelDocument, ReleaseDocument, RevocationsDocument, SessionOptions
@@ -285,9 +285,9 @@ def test_state_file_is_written_once_for_the_same_release(world: World, tmp_path:
 
 
 def test_the_loader_grammar_is_the_one_grammar() -> None:
-    assert trust.NAME.pattern == names.NAME.pattern
-    assert trust.NAME.flags == names.NAME.flags
-    assert trust.SHA256.pattern == names.SHA256.pattern
+    assert grammar.NAME.pattern == names.NAME.pattern
+    assert grammar.NAME.flags == names.NAME.flags
+    assert grammar.SHA256.pattern == names.SHA256.pattern
     assert frozenset({"current"}) == names.RESERVED
 
 
