@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from acceptd.errors import MalformedError, ProviderUnavailableError, RuntimeRefusedError
+from acceptd.release.trust import is_sha256
 
 CPU: Final = "CPUExecutionProvider"
 _LEVELS: Final = {
@@ -30,7 +30,6 @@ _BORROWED: Final = "session.use_external_initializer_file_buffers_directly"
 """Sessions compute from the bytes that they are given, and copy none: those must outlive them, unchanged. An
 onnxruntime that does not know the entry copies them, twice.
 """
-_SHA256: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 
 class OperatorLibrary(NamedTuple):
@@ -69,7 +68,7 @@ class Options:
         if not self.providers or self.intra < 1 or self.inter < 1:
             raise MalformedError("the release's session options name no provider or no thread")
         for digest in (*self.libraries.values(), *(one.sha256 for one in self.operators)):
-            if not _SHA256.fullmatch(digest):
+            if not is_sha256(digest):
                 raise MalformedError("the release's session options pin a library without a digest")
 
     def document(self) -> dict[str, Any]:

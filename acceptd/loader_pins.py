@@ -17,8 +17,8 @@ from typing import Any, Final
 
 from acceptd.errors import RuntimeMismatchError
 from acceptd.loader_options import Options
+from acceptd.loader_package import folder
 from acceptd.runtime.facts import Library
-from acceptd.runtime.installed import distributions
 from acceptd.runtime.libraries import digests
 from acceptd.runtime.pins import LIBRARY, Difference, basename, foreign, of_runtime, stem
 
@@ -32,15 +32,12 @@ _right: dict[Any, tuple[Mappings, Mapping[str, tuple[int, ...] | None]]] = {}
 """Pins and runtime to the mappings and files that were found to be right."""
 
 
-def check(options: Options, runtime: Any) -> None:
+def check(options: Options, version: str, package: str) -> None:
     """Raise RuntimeMismatchError unless this process runs what the release pins; without pins, nothing.
 
-    Call it once onnxruntime is imported, and again when a session exists: providers load their libraries late.
-    What was found right is looked at again only where mappings or files are others than then.
+    ``version`` and ``package``, its directory, are those of the onnxruntime that is imported here. What was found
+    right is looked at again only where mappings or files are others than then.
     """
-    package = os.path.dirname(os.path.realpath(runtime.__file__))
-    one_distribution(os.path.dirname(package))
-    version = str(getattr(runtime, "__version__", ""))
     if not options.libraries:
         _raise(foreign({}, (), package, options.version, version))
         return
@@ -81,7 +78,7 @@ def unlike(accepted: Iterable[tuple[str, str]], runtime: Any) -> tuple[Differenc
     As with pins: a library of a name that was there has a digest that was there, and onnxruntime's are the whole
     list; what else this process maps is its own affair.
     """
-    package = os.path.dirname(os.path.realpath(runtime.__file__))
+    package = folder(runtime.__file__)
     known: dict[str, str] = {}
     for name, sha256 in accepted:
         free = name
@@ -103,28 +100,8 @@ def _raise(found: Sequence[Difference]) -> None:
 
 def own_libraries(runtime: Any) -> dict[str, str]:
     """Return the digests of onnxruntime's own mapped libraries by file name."""
-    package = os.path.dirname(os.path.realpath(runtime.__file__))
+    package = folder(runtime.__file__)
     return {basename(one.path): one.sha256 for one in mapped_here(lambda path: of_runtime(path, package))}
-
-
-def one_distribution(directory: str) -> None:
-    """Raise RuntimeMismatchError where several installed distributions provide the module ``onnxruntime``.
-
-    They write into one directory: what is there is then a mixture of both, whatever either is called.
-    """
-    try:
-        names = _distributions(directory, os.stat(directory).st_mtime_ns)
-    except OSError as error:
-        raise RuntimeMismatchError(f"{directory}: {error.strerror}") from error
-    if len(names) > 1:
-        raise RuntimeMismatchError(
-            f"several installed distributions provide onnxruntime: {', '.join(names)}; keep one of them"
-        )
-
-
-@functools.lru_cache(maxsize=16)
-def _distributions(directory: str, _changed: int) -> tuple[str, ...]:
-    return tuple(sorted(f"{name} {version}" for name, version in distributions(directory)))
 
 
 def mapped_here(wanted: Callable[[str], bool]) -> list[Library]:

@@ -12,7 +12,6 @@ import warnings
 from collections.abc import Mapping
 from typing import Any, Final, Literal
 
-from acceptd import loader_pins
 from acceptd.errors import RuntimeDifferenceWarning, RuntimeMismatchError, RuntimeRefusedError
 from acceptd.loader_options import Options
 from acceptd.loader_values import numpy_here
@@ -26,6 +25,8 @@ _RUNTIME_NAMES: Final = {"float32": "float", "float64": "double"}
 
 def process_facts(runtime: Any) -> dict[str, Any]:
     """Return what of this process counts for how a session computes, beside its options."""
+    from acceptd import loader_pins  # hashes libraries: only who asks for it
+
     return {
         "python": platform.python_version(),
         "implementation": platform.python_implementation(),
@@ -70,6 +71,8 @@ def _differences(accepted: Mapping[str, Any], runtime: Any, *, hashed: bool) -> 
             name = "onnxruntime" if what == "onnxruntime" else "the processor's class"
             found.append(f"{name} is {here}, accepted was {str(accepted.get(what))[:200]}")
     if hashed:
+        from acceptd import loader_pins
+
         libraries = [(str(one["name"]), str(one["sha256"])) for one in accepted["libraries"]]
         found += [one.sentence() for one in loader_pins.unlike(libraries, runtime)]
     return tuple(found)

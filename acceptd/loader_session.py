@@ -12,9 +12,9 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from acceptd import loader_pins
 from acceptd.errors import InvalidInputError, LoaderError, ProviderUnavailableError, RuntimeRefusedError
 from acceptd.loader_options import Options, register
+from acceptd.loader_package import check
 from acceptd.loader_runtime import Told, agree, discover, process_facts, sha256_of
 from acceptd.loader_values import check_output, judged, tensor
 from acceptd.release.interface import SUPPORTED, Bound, Interface, Spec, check_names, interface
@@ -59,9 +59,13 @@ class Session:
                     f"{spec.name!r}: an input of type {spec.type} is not supported by this loader"
                 )
         options = Options(release.options)
-        operators = loader_pins.operator_paths(options, custom_operators)
+        operators: Mapping[str, str] = {}
+        if options.operators or custom_operators:
+            from acceptd import loader_pins
+
+            operators = loader_pins.operator_paths(options, custom_operators)
         runtime = _import_runtime()
-        loader_pins.check(options, runtime)
+        check(options, runtime)
         self.requested_provider = options.providers[0]
         self.selected_provider, providers = options.choose(runtime)
         self.used_cpu_fallback = self.selected_provider != self.requested_provider
@@ -111,8 +115,9 @@ class Session:
             raise ProviderUnavailableError(
                 f"{self.selected_provider} was requested, onnxruntime took {self._session.get_providers()[0]}"
             )
-        loader_pins.check_operators(options, operators)
-        loader_pins.check(options, runtime)  # providers load their libraries with the first session
+        if operators:
+            loader_pins.check_operators(options, operators)
+        check(options, runtime)  # providers load their libraries with the first session
         self.runtime_differences = agree(release.runtime, options, runtime_told, runtime)
         discover(self.interface, self._session)
         if not in_memory:

@@ -1,19 +1,15 @@
 """Bytes that are read once, hashed, and kept: what a loader in ``mode="memory"`` gives to the runtime.
 
 A file is read into memory that nobody else can reach, and hashed there: a later write to the file changes neither
-what was hashed nor what is loaded. Standard library only.
+was hashed nor what is loaded. Standard library only; what this mode alone needs is imported only once it is used.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
-import mmap
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from io import FileIO
-from threading import Thread
 from typing import Any, Final
 
 from acceptd.release.trust import File
@@ -24,19 +20,18 @@ _SMALL: Final = 64 << 20
 """Below this, bytes: a model is handed to onnxruntime as such, and a mapping would have to be copied for that."""
 _STEP: Final = 1 << 20
 """Read and hashed in steps that stay in the processor's cache."""
-_PRIVATE: Final = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
 
 
-@dataclass(slots=True)
 class Keep:
     """Which files are to be kept, and those that were."""
 
-    wanted: Callable[[File], bool]
-    found: dict[str, Content] = field(default_factory=dict)
+    def __init__(self, wanted: Callable[[File], bool]) -> None:
+        self._wanted = wanted
+        self.found: dict[str, Content] = {}
 
     def wants(self, file: File) -> bool:
         """Return whether the bytes of ``file`` are to be kept."""
-        return self.wanted(file)
+        return self._wanted(file)
 
     def take(self, file: File, content: Content) -> None:
         """Keep the bytes of ``file``, which have its digest."""
@@ -48,6 +43,8 @@ def but_vectors(manifest: Mapping[str, Any]) -> Callable[[File], bool]:
 
     External data is none of those: a bundle whose weights lie in a golden set is not accepted.
     """
+    from fnmatch import fnmatchcase
+
     models = [model for model in _rows(manifest.get("models")) if isinstance(model, dict)]
     named = {str(model.get("file")) for model in models}
     patterns = {
@@ -81,8 +78,10 @@ def kept_content(stream: FileIO, file: File) -> tuple[Content, str]:
         while len(small) < file.size and (part := stream.read(file.size - len(small))):
             small += part
         return small, hashlib.sha256(small).hexdigest()
+    import mmap
+
     # No huge pages: where a host takes free ones back from its guests each of them is slow to get (decision 0088).
-    content = memoryview(mmap.mmap(-1, file.size, flags=_PRIVATE))
+    content = memoryview(mmap.mmap(-1, file.size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
     return content.toreadonly(), _filled(stream, content)
 
 
@@ -92,7 +91,8 @@ def _filled(stream: FileIO, content: memoryview) -> str:
     A second thread hashes what is there already: neither reading, page by page new memory, nor hashing waits for
     the other.
     """
-    from queue import SimpleQueue  # only who keeps large files pays for it
+    from queue import SimpleQueue
+    from threading import Thread
 
     state = hashlib.sha256()
     parts: SimpleQueue[memoryview | None] = SimpleQueue()

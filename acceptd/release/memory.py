@@ -10,7 +10,7 @@ import contextlib
 import json
 import os
 import stat
-import threading
+from _thread import allocate_lock
 from collections.abc import Iterator, Mapping
 from io import FileIO
 from typing import TYPE_CHECKING, Any, Final
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 MAX_STATE_BYTES: Final = 4 << 20
 
-_lock = threading.Lock()
+_lock = allocate_lock()  # what threading.Lock is, without that module at each start of production
 _seen: dict[tuple[str, str], Remembered] = {}
 """(root, ``team/model:channel``) to what this process saw; under (root, "") the revocation list."""
 _followed: dict[str, dict[str, str]] = {}

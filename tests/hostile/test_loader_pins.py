@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from acceptd import loader_pins, loader_session
+from acceptd import loader_package, loader_session
 from acceptd.errors import RuntimeMismatchError
 from acceptd.loader_options import Options
 from acceptd.release.model import OperatorLibrary, SessionOptions
@@ -219,10 +219,10 @@ def test_two_distributions_that_provide_onnxruntime(tmp_path: Path) -> None:
         (tmp_path / f"{name}.dist-info/RECORD").write_text("onnxruntime/__init__.py,sha256=x,1\n", "utf-8")
 
     install("onnxruntime-1.32.0")
-    loader_pins.check(options, runtime)
+    loader_package.check(options, runtime)
     install("anything_at_all-1.0")
     with pytest.raises(RuntimeMismatchError, match=r"anything-at-all 1\.0, onnxruntime 1\.32\.0"):
-        loader_pins.check(options, runtime)
+        loader_package.check(options, runtime)
 
 
 def test_names_count_without_their_version(pinned: Pinned) -> None:
