@@ -149,3 +149,45 @@ def test_what_is_looser_stands_first_and_says_by_how_much() -> None:
     first, second = changes(a_contract(), a_contract(2, both))
     assert first.text() == "max_atol: 1e-05 → 0.001 (100 times as much)"
     assert second.text() == "ceilings.run_ms: 100.0 → 10.0 (10 times less)"
+
+
+def test_floors_of_one_name_are_told_as_a_whole() -> None:
+    """By name alone the second floor would hide the first, and with it what became looser."""
+
+    def floors(*least: float) -> Callable[[Document], None]:
+        def change(document: Document) -> None:
+            document["models"][0]["quality"] = [
+                {"output": "probabilities", "min_accuracy": one, "max_brier": 0.2} for one in least
+            ]
+
+        return change
+
+    (change,) = changes(a_contract(1, floors(0.9, 0.8)), a_contract(2, floors(0.5, 0.8)))
+    assert not tightens([change])
+    assert change.key == "models[main].quality"
+    assert "min_accuracy 0.5" in change.text()
+    assert "min_accuracy 0.9" in change.text()
+
+
+def test_what_is_asked_no_more_or_anew_and_long_lists_are_told_in_words() -> None:
+    def ceilings(**given: float) -> Callable[[Document], None]:
+        def change(document: Document) -> None:
+            document["ceilings"] = given
+
+        return change
+
+    told = [one.text() for one in changes(a_contract(1, ceilings(run_ms=5)), a_contract(2, ceilings(load_ms=5)))]
+    assert told == [
+        "ceilings.run_ms: 5.0 → none (not asked any more)",
+        "ceilings.load_ms: none → 5.0 (was not asked)",
+    ]
+
+    def labels(count: int) -> Callable[[Document], None]:
+        def change(document: Document) -> None:
+            document["models"][0]["outputs"][0]["labels"] = [f"l{number}" for number in range(count)]
+
+        return change
+
+    (change,) = changes(a_contract(1, labels(12)), a_contract(2, labels(14)))
+    assert change.text().endswith("l10, l11, and 2 more]")
+    assert "l11] →" in change.text()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,7 +16,8 @@ from acceptd.config import Paths
 from acceptd.contracts import propose, toml
 from acceptd.contracts.propose import Basis, proposal, text_of
 from acceptd.errors import MalformedError, UsageError
-from acceptd.policy.contract import Contract
+from acceptd.golden_facts import QualityStats
+from acceptd.policy.contract import Contract, VersionRange
 from acceptd.policy.policy import Policy
 from tests import judge_world as world
 from tests.contract_world import a_contract
@@ -60,6 +62,36 @@ def test_budgets_are_what_was_measured_with_the_margin_that_is_stated() -> None:
         assert made.ceilings.load_ms >= max(record.schema_.load_ms * margin, record.schema_.load_ms + 1)
         assert made.ceilings.model_bytes is not None
         assert made.ceilings.peak_memory_bytes is not None
+
+
+def test_floors_are_what_labelled_rows_showed_less_the_margin_of_every_slice_that_was_measured() -> None:
+    rows = [
+        QualityStats(model="main", output="probabilities", rows=40, accuracy=0.9, calibration_error=0.25),
+        QualityStats(model="main", output="probabilities", slice="night", rows=7, accuracy=0.01),
+        QualityStats(model="main", output="probabilities", slice="none", rows=0, accuracy=None),
+        QualityStats(
+            model="main", output="probabilities", slice="odd", rows=3, accuracy=1.0, note="not comparable"
+        ),
+        QualityStats(model="other", output="probabilities", rows=40, accuracy=0.9),
+    ]
+    measured = world.submission(statistics=world.statistics(quality=rows))
+    text = proposal(replace(basis(), submission=measured))
+    assert f"What labelled rows showed, less {propose.FLOOR_MARGIN:g}." in text
+    whole, night = read(text).models[0].quality
+    assert (whole.slice, whole.min_rows, night.slice, night.min_rows) == (None, 40, "night", 7)
+    assert whole.min_accuracy == pytest.approx(0.9 - propose.FLOOR_MARGIN, abs=0.001)
+    assert whole.max_calibration_error == pytest.approx(0.25 + propose.FLOOR_MARGIN, abs=0.001)
+    assert (night.min_accuracy, night.max_calibration_error) == (0.0, None)
+
+
+def test_a_model_that_was_not_inspected_is_proposed_with_what_its_manifest_says() -> None:
+    def declared(document: dict[str, Any]) -> None:
+        document["models"][0] |= {"ir_version": 8, "opsets": {"ai.onnx": 13}}
+
+    jobs = [one for one in world.submission().jobs if one.kind != "inspect"]
+    told = read(proposal(replace(basis(declared), submission=world.submission(jobs)))).models[0]
+    assert told.ir_version == VersionRange(min=8, max=8)
+    assert told.opsets == {"ai.onnx": VersionRange(min=13, max=13)}
 
 
 @pytest.mark.parametrize(("figure", "margin", "budget"), [(10.0, 1.5, 15.0), (0.04, 1.5, 1.1), (101, 1.5, 160.0)])

@@ -13,6 +13,7 @@ import pytest
 
 from acceptd.contracts import version as versions
 from acceptd.errors import MalformedError, SignatureError, UsageError
+from acceptd.policy.contract import Contract
 from acceptd.record import attest
 from acceptd.record.canonical import canonical, plain
 from acceptd.review.decision import DECISION_TYPE
@@ -222,3 +223,19 @@ def test_a_version_that_nobody_signed_in_the_ledger_is_found_and_so_is_a_gap(pla
     place.ledger.append("contract-version", plain({**body, **more}))
     [found] = place.register.examine()
     assert "does not supersede what is before it" in found.message
+
+
+def test_what_follows_nothing_that_is_on_record_is_told_as_that(place: Instance) -> None:
+    def told(contract: Contract, *, first: bool, **more: Any) -> str:
+        before = place.ledger.tree()
+        with pytest.raises(UsageError) as refused:
+            place.register.install(place.home, place.signed(contract, **more), place.table, first=first)
+        assert place.ledger.tree() == before
+        return refused.value.message
+
+    assert told(a_contract(1), first=False) == f"{MODEL} has no version to supersede"
+    elsewhere = told(a_contract(2), first=True, supersedes="7" * 64)
+    assert elsewhere == "it supersedes a version that is not on record here"
+    there = place.install(place.signed(a_contract(1)))
+    assert told(a_contract(1), first=False) == f"{MODEL} version 1 is on record already, entry {there.seq}"
+    assert told(a_contract(2, tighter), first=True) == f"{MODEL} has version 1 already"

@@ -144,6 +144,16 @@ def test_what_was_never_examined_has_a_statement_too(signer: Signer) -> None:
     assert (said["models"], said["runs"], said["bundle_digest"]) == ([], [], None)
 
 
+def test_a_bundle_whose_manifest_could_not_be_read_is_told_as_its_inspection_found_it(signer: Signer) -> None:
+    """The jobs' word for what it is called names no file: nobody has said which one it is."""
+    lying = [world.inspect(model=name, facts=None) for name in ("main", "data/w.bin", "\x1b[2Jevil")]
+    said = predicate(prepared(signer, world.submission([*lying, world.run(schema_=None, cases=[])]), None))
+    assert [one["name"] for one in said["models"]] == ["main", "data/w.bin", "\\x1b[2Jevil"]
+    assert all(one["declared"] is None for one in said["models"])
+    assert {one["told_by_cell"] is None for one in said["models"]} == {True}
+    assert [one["told_by_cell"] for one in said["runs"]] == [None]
+
+
 def test_an_inferred_manifest_is_nobodys_word(signer: Signer) -> None:
     manifest = world.a_manifest(lambda document: document["bundle"].update(version="0+inferred"))
     said = predicate(prepared(signer, world.submission(), manifest))
