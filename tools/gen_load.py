@@ -81,6 +81,18 @@ def _each(counted: Row) -> str:
     return ", ".join(f"{number} {name}" for name, number in counted.items())
 
 
+def _cost(found: Row) -> str:
+    """Return what the drops cost, and how that was counted."""
+    how = {
+        "group": "counted by the kernel for a control group of its own, the dead too",
+        "tree": "at least: without a control group, what died unwaited for is not counted",
+    }[found["processor_by"]]
+    return (
+        f"All but the first dozen took {found['processor_s']:,.0f} s of processor time, cells and all ({how}): "
+        f"**{found['per_processor_s']} drops a second of one core**."
+    )
+
+
 def page(found: Row) -> str:
     """Return the page for these figures."""
     kept = found["state_bytes"]
@@ -107,7 +119,7 @@ def page(found: Row) -> str:
         "processes": sum(found["processes_most"].values()),
         "sealed": found["sealed_most"], "log": _mib(found["log_most"]),
         "ledger": found["ledger_bytes_each"] // 1000, "outbox": kept["outbox"] // found["drops"] // 1000,
-        "processor": f"{found['processor_s']:,.0f}", "per": found["per_processor_s"],
+        "cost": _cost(found), "harness": f"{found['harness_s']:,.0f}",
     }  # fmt: skip
     return Template(TEMPLATE.read_text("utf-8")).substitute(values)
 

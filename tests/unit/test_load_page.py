@@ -42,3 +42,8 @@ def test_a_run_that_its_time_cut_short_says_so(found: dict[str, Any]) -> None:
     whole = generator.page(found | {"wanted": found["drops"]})
     assert "time that it was given was over" in short
     assert "time that it was given was over" not in whole
+
+
+def test_a_cost_that_nobody_counted_whole_is_told_as_the_least_that_it_was(found: dict[str, Any]) -> None:
+    assert "counted by the kernel" in generator.page(found | {"processor_by": "group"})
+    assert "at least" in generator.page(found | {"processor_by": "tree"})
