@@ -9,10 +9,13 @@ from typing import Any
 
 import pytest
 
+from acceptd.export.bucket import BucketTarget
 from acceptd.export.directory import Target
 from acceptd.export.follow import Followed, Origin, follow
 from acceptd.export.settings import Kind
-from acceptd.export.verify import Report, verify
+from acceptd.export.shelf import Shelf
+from acceptd.export.verify import Report, examine, verify
+from acceptd.objectstore.remote import Remote
 from acceptd.record.keys import Keyring
 from tests.release_world import World
 
@@ -54,6 +57,34 @@ class Exported:
         report = self.verify()
         assert report.problems == ()
         return [one.place for one in report.verified if one.served]
+
+
+class Bucketed:
+    """A world and a place of objects that it exports to."""
+
+    def __init__(self, world: World, remote: Remote, kind: Kind = "plain", keep: int = 2) -> None:
+        self.world, self.remote = world, remote
+        self.target = BucketTarget(remote, kind, lambda _model, channel: channel == "production", keep)
+
+    def follow(self, *, whole: bool = False) -> Followed:
+        world = self.world
+        origin = Origin(world.state, world.ledger, world.keys, lambda: world.now)
+        return follow(origin, self.target, whole=whole)
+
+    def verify(self) -> Report:
+        return examine(Shelf(self.remote), self.remote.where, Keyring.load(self.world.state / "keyring.json"))
+
+    def served(self) -> list[str]:
+        """Follow, verify that all is well, and return the places that consumers are led to."""
+        done = self.follow()
+        assert done.problems == []
+        report = self.verify()
+        assert report.problems == ()
+        return [one.place for one in report.verified if one.served]
+
+    def names(self) -> set[str]:
+        """Return every key."""
+        return {one.key for one in self.remote.listed("")}
 
 
 def closed(path: Path, monkeypatch: pytest.MonkeyPatch, owner: int | None = None) -> None:
