@@ -99,13 +99,25 @@ def summed(parts: Iterable[Counted]) -> Counted:
     return found
 
 
+def least(files: Mapping[str, Mapping[str, Any]], count: int = 10) -> dict[str, Counted]:
+    """Return the files of which the smallest share was reached, the worst first; empty ones are none of them."""
+    found: dict[str, Counted] = {}
+    for path, told in files.items():
+        found.setdefault(path, Counted()).add(told["summary"])
+    ranked = sorted((one for one in found if found[one].lines), key=lambda one: (found[one].percent, one))
+    return {path: found[path] for path in ranked[:count]}
+
+
 def table(found: Mapping[str, Counted]) -> list[str]:
     """Return a line for each package, and one for all."""
-    rows = [*found.items(), ("all", summed(found.values()))]
-    head = f"{'package':24} {'lines':>7} {'missed':>7} {'branches':>9} {'unreached':>10} {'percent':>8}"
+    return _rows("package", 24, {**found, "all": summed(found.values())})
+
+
+def _rows(what: str, width: int, found: Mapping[str, Counted]) -> list[str]:
+    head = f"{what:{width}} {'lines':>7} {'missed':>7} {'branches':>9} {'unreached':>10} {'percent':>8}"
     return [head] + [
-        f"{name:24} {one.lines:7} {one.missed:7} {one.branches:9} {one.unreached:10} {one.percent:8.2f}"
-        for name, one in rows
+        f"{name:{width}} {one.lines:7} {one.missed:7} {one.branches:9} {one.unreached:10} {one.percent:8.2f}"
+        for name, one in found.items()
     ]
 
 
@@ -150,7 +162,8 @@ def main(arguments: list[str]) -> int:
     report = measured()
     files = report["files"]
     found = packages(files)
-    print("\n".join(table(found)))
+    worst = least(files)
+    print("\n".join([*table(found), "", *_rows("least covered", max(map(len, worst), default=24), worst)]))
     if wanted.keep:
         kept = {
             "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
@@ -158,6 +171,7 @@ def main(arguments: list[str]) -> int:
             "python": sys.version.split()[0],
             "packages": {name: one.document() for name, one in found.items()},
             "all": summed(found.values()).document(),
+            "least": {path: one.document() for path, one in worst.items()},
         }
         KEPT.write_text(json.dumps(kept, indent=1) + "\n")
     said = faults(files, whole=wanted.whole)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tools.coverage_report import faults, packages, readable, table
+from tools.coverage_report import faults, least, packages, readable, table
 
 pytestmark = pytest.mark.unit
 
@@ -46,6 +46,18 @@ def test_the_floor_of_the_whole_holds_where_every_layer_ran_and_nowhere_else() -
     assert faults(files, whole=True) == ["acceptd/: 94.00 %, not 95: see .cache/coverage/html"]
 
 
+def test_the_files_that_are_least_covered_are_named_worst_first_and_an_empty_one_is_none_of_them() -> None:
+    files = {
+        "acceptd/errors.py": told(100, [*range(5)]),
+        "acceptd/cli/check.py": told(10, [1, 2]),
+        "acceptd/__init__.py": told(0, []),
+        "acceptd/judge/verdict.py": told(10, [], 10, [[n, n + 1] for n in range(8)]),
+    }
+    assert list(least(files, 2)) == ["acceptd/judge/verdict.py", "acceptd/cli/check.py"]
+    assert list(least(files)) == ["acceptd/judge/verdict.py", "acceptd/cli/check.py", "acceptd/errors.py"]
+    assert least(files)["acceptd/judge/verdict.py"].percent == 60.0
+
+
 def test_packages_are_counted_with_what_is_below_them_and_modules_beside_them_as_one() -> None:
     files = {
         "acceptd/errors.py": told(10, [1]),
@@ -57,6 +69,7 @@ def test_packages_are_counted_with_what_is_below_them_and_modules_beside_them_as
         "acceptd": (10, 1, 0, 0),
         "acceptd/record": (20, 0, 2, 1),
     }
+    assert table(found)[0].split()[0] == "package"
     assert table(found)[-1].split() == ["all", "30", "1", "2", "1", "93.75"]
 
 

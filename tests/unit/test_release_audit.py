@@ -12,8 +12,9 @@ import pytest
 
 from acceptd.record.keys import load_keyring
 from acceptd.release import audit
+from acceptd.release.book import read_book
 from acceptd.release.signers import Auditor
-from tests.release_world import World, memory_directory, replace
+from tests.release_world import MODEL, World, memory_directory, replace
 
 pytestmark = pytest.mark.unit
 
@@ -147,6 +148,20 @@ def a_bundle_that_nobody_accepted(world: World) -> str:
 def test_found_with_its_place(tamper: Callable[[World], str], world: World) -> None:
     where = tamper(world)
     assert where in {place for _, place, _ in found(world)}
+
+
+def test_a_link_is_told_with_what_it_leads_to_and_what_the_ledger_says(world: World) -> None:
+    swapped = swap_bundle(world)
+    other = os.readlink(world.channel_dir / "000003" / "bundle")
+    (world.channel_dir / "000001" / "bundle").unlink()
+    current = swap_current(world)
+    digests = {row.number: row.digest for row in read_book(world.ledger).rows(MODEL, "production")}
+    lost = swapped.replace("000003", "000001")
+    assert {(where, message) for _, where, message in found(world) if where in {swapped, lost, current}} == {
+        (swapped, f"points at {other}, the ledger says {digests[3]}"),
+        (lost, f"points at nothing, the ledger says {digests[1]}"),
+        (current, "points at 000002, the ledger says 000003"),
+    }
 
 
 def test_without_hashing_sizes_and_names_are_still_compared(world: World) -> None:
