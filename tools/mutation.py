@@ -93,6 +93,13 @@ def files_of(package: str, seed: int, count: int) -> list[str]:
     return sorted(found[: count or None])
 
 
+def copied_beside(paths: Iterable[str], package: str) -> list[str]:
+    """Return what mutmut copies at each start: not the package itself, or its mutants would be made anew."""
+    parts = [path.split("/") for path in paths if path != ".gitignore"]
+    found = {"/".join(part[:2]) if part[0] == "acceptd" else part[0] for part in parts}
+    return sorted(found - {f"acceptd/{package}"})
+
+
 def _copied(package: str, files: Sequence[str], patterns: Sequence[str]) -> Path:
     """Return the copy of the repository that is mutated, made anew where a file of it has changed."""
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
@@ -111,7 +118,7 @@ def _copied(package: str, files: Sequence[str], patterns: Sequence[str]) -> Path
         shutil.copy2(ROOT / path, place / path)
     found = [one for pattern in patterns for one in place.glob(pattern) if one.name not in SOURCES]
     tests = sorted(str(one.relative_to(place)) for one in found)
-    beside = sorted({path.split("/")[0] for path in paths} - {".gitignore"})
+    beside = copied_beside(paths, package)
     settings = SETTINGS.format(
         package=package, tests=json.dumps(tests), beside=json.dumps(beside), files=json.dumps(files)
     )

@@ -54,7 +54,7 @@ def run(order: dict[str, Any], libc: Any) -> dict[str, Any]:
     given, give = os.pipe()
     hear, spoken = os.pipe()
     child = os.fork()
-    if child == 0:
+    if child == 0:  # pragma: no cover - another program takes its place: nothing can be measured in it
         _become(order, libc, given, spoken)
     os.close(given)
     os.close(spoken)
@@ -72,7 +72,7 @@ def run(order: dict[str, Any], libc: Any) -> dict[str, Any]:
     }
 
 
-def _become(order: dict[str, Any], libc: Any, given: int, spoken: int) -> None:
+def _become(order: dict[str, Any], libc: Any, given: int, spoken: int) -> None:  # pragma: no cover - as above
     """Be the command: own session, no rights, no descriptors, a plain environment."""
     try:
         os.setsid()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tools.mutation import counted, drawn, ending
+from tools.mutation import copied_beside, counted, drawn, ending
 
 pytestmark = pytest.mark.unit
 NAMES = [
@@ -34,3 +34,13 @@ def test_only_a_test_that_failed_kills_a_mutant() -> None:
     assert counted({"a": 1, "b": 0, "c": None, "d": 33}) == {
         "mutants": 4, "tried": 3, "killed": 1, "not reached": 1, "survived": 1,
     }  # fmt: skip
+
+
+def test_the_package_that_is_mutated_is_not_copied_over_its_mutants_when_a_run_goes_on() -> None:
+    paths = [".gitignore", "Makefile", "acceptd/errors.py", "acceptd/judge/words.py", "acceptd/record/log.py"]
+    assert copied_beside([*paths, "tests/unit/test_pins.py"], "judge") == [
+        "Makefile",
+        "acceptd/errors.py",
+        "acceptd/record",
+        "tests",
+    ]
