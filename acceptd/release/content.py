@@ -1,7 +1,8 @@
 """Bytes that are read once, hashed, and kept: what a loader in ``mode="memory"`` gives to the runtime.
 
 A file is read into memory that nobody else can reach, and hashed there: a later write to the file changes neither
-was hashed nor what is loaded. Standard library only; what this mode alone needs is imported only once it is used.
+what was hashed nor what is loaded. Standard library and our own threads only, and what this mode alone needs is
+imported once it is used.
 """
 
 from __future__ import annotations
@@ -92,7 +93,9 @@ def _filled(stream: FileIO, content: memoryview) -> str:
     the other.
     """
     from queue import SimpleQueue
-    from threading import Thread
+
+    from acceptd.errors import NoThreadError
+    from acceptd.threads import Thread
 
     state = hashlib.sha256()
     parts: SimpleQueue[memoryview | None] = SimpleQueue()
@@ -101,8 +104,8 @@ def _filled(stream: FileIO, content: memoryview) -> str:
         while (part := parts.get()) is not None:
             state.update(part)  # releases the GIL
 
-    beside, at = Thread(target=hashing, name="hash-beside-reading", daemon=True), 0
-    with contextlib.suppress(RuntimeError):  # no thread is to be had: hashed when all is read
+    beside, at = Thread(hashing, name="hash-beside-reading"), 0
+    with contextlib.suppress(NoThreadError):  # hashed when all is read
         beside.start()
     try:
         while at < len(content) and (count := stream.readinto(content[at : at + _STEP])):

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import _thread
 import gc
 import hashlib
 import io
 import json
 import mmap
 import os
-import threading
 import weakref
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from acceptd.release import content, objects
 from acceptd.release.model import SessionOptions
 from acceptd.release.trust import File
 from tests.release_world import MODEL, World
+from tests.threads import die_at_once, only
 
 pytestmark = pytest.mark.hostile
 
@@ -222,7 +224,7 @@ def refuse(_: Path) -> None:
 
 
 @pytest.mark.usefixtures("large")
-@pytest.mark.parametrize("threads", [True, False], ids=["beside", "no-thread-to-be-had"])
+@pytest.mark.parametrize("spoil", [None, partial(only, 0), die_at_once], ids=["beside", "no-thread", "no-memory"])
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
@@ -238,17 +240,14 @@ def test_a_large_file_that_changes_while_it_is_read_has_the_digest_of_what_was_k
     monkeypatch: pytest.MonkeyPatch,
     change: Callable[[Path], None],
     expected: bytes | None,
-    threads: bool,
+    spoil: Callable[[pytest.MonkeyPatch], None] | None,
 ) -> None:
     path = tmp_path / "weights.bin"
     path.write_bytes(b"a" * (5 << 20))
 
-    def none(_: object) -> None:
-        raise RuntimeError("can't start new thread")
-
-    if not threads:
-        monkeypatch.setattr(threading.Thread, "start", none)
-    before = threading.active_count()
+    if spoil is not None:
+        spoil(monkeypatch)
+    before = _thread._count()
     with _Racing(path, change) as stream:
         file = File("weights.bin", "", 5 << 20)
         if expected is None:
@@ -258,7 +257,7 @@ def test_a_large_file_that_changes_while_it_is_read_has_the_digest_of_what_was_k
             kept, digest = content.kept_content(stream, file)
             assert digest == hashlib.sha256(expected).hexdigest()
             assert bytes(kept[: len(expected)]) == expected
-    assert threading.active_count() == before
+    assert _thread._count() == before
 
 
 @pytest.mark.parametrize("mode", MODES)
