@@ -62,7 +62,9 @@ def bench(rules: Rules, *, cores: int, suite: bool, workers: int = 0) -> Iterato
         sealed.mkdir(mode=0o755)
         temporary.mkdir(mode=0o700)
         lanes = workers or cores
-        with Tools.open(sealed, temporary, spare=suite, lanes=lanes, durable=False, one_cell=suite) as tools:
+        with Tools.open(
+            sealed, temporary, spare=suite, lanes=lanes, durable=False, one_cell=suite, compare_later=not suite
+        ) as tools:
             for target in rules.targets:
                 tools.cell.prepare(target.profile)
             pool = Workers(lanes, admission, on_error=_broken)
@@ -201,7 +203,15 @@ def _judge(
     kind = kind_of(path)
     source = path.resolve()  # whoever typed the path may name it through a link; inside the bundle none counts
     drop = Drop(id=name, team=team, name=source.name, source=source, kind=kind)
-    acceptance = Acceptance(drop, place.rules, place.tools, hold, progress=progress)
+
+    def stage(name: str) -> None:
+        if (
+            name != "seal"
+        ):  # which is copying, hashing and the start of a cell: two cores have enough to do till then
+            place.tools.comparer.start()
+        progress(name)
+
+    acceptance = Acceptance(drop, place.rules, place.tools, hold, progress=stage)
     acceptance.find_prior = lambda _model_id, digest: same_or(prior, digest)
     acceptance.find_shelf = lambda _prior: shelf
     return acceptance.run()

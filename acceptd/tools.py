@@ -108,18 +108,21 @@ class Tools:
         lanes: int = 1,
         durable: bool = True,
         one_cell: bool = False,
+        compare_later: bool = False,
     ) -> Self:
         """Start everything; ``spare`` keeps a second warm parent ready (a daemon, a suite): see :class:`Cells`.
 
         ``lanes``: how many submissions may be under way, and so many sealers are kept. ``durable`` off:
         what is sealed need not outlive the process. ``one_cell``: all workers share one.
+        ``compare_later``: whoever opened starts the comparer, or the first comparison does.
 
         ``store`` is the directory of approved bundles by digest, where there is one.
 
         ``on_replaced`` is told why a warm parent is replaced.
         """
         comparer = Comparer()
-        comparer.start()
+        if not compare_later:
+            comparer.start()
         return cls(
             cells=Cells(sealed, spare=spare, on_replaced=on_replaced, store=store, one=one_cell),
             comparer=comparer,

@@ -60,9 +60,16 @@ class Planner:
         self._bounded = all(isinstance(dim, int) or dim in dims for port in inputs for dim in port.shape)
 
     def core(self) -> Iterator[Probe]:
-        """Bounds of declared ranges and sizes. ``in_domain`` is false on those that lack a declaration."""
+        """Bounds of declared ranges and sizes. ``in_domain`` is false on those that lack a declaration.
+
+        ``low`` and ``high`` are left out where they would be ``zeros`` and ``ones`` once more: an inference of a
+        large model takes all its weights through memory. Not where either of those two is missing: whether
+        outputs depend on inputs is judged by two that differ (``acceptd/compare/insensitive.py``).
+        """
         if not self._inputs:
             return
+        zeros, ones = self._value(lambda port: port.inside(0.0)), self._value(lambda port: port.inside(1.0))
+        known = {zeros, ones} if zeros is not None and ones is not None else set()
         for name, maker in (
             ("zeros", lambda port: port.inside(0.0)),
             ("ones", lambda port: port.inside(1.0)),
@@ -70,6 +77,8 @@ class Planner:
             ("high", lambda port: port.edges()[1]),
             ("mid", _middle),
         ):
+            if name in {"low", "high"} and self._value(maker) in known:
+                continue
             if name != "high" or any(low != high for low, high in (port.edges() for port in self._layout.varied)):
                 yield from self._inside(name, maker)
         yield from self._bounds(("min", "max"), allowed=self._layout.declared)
@@ -137,6 +146,16 @@ class Planner:
             yield from self._filled(
                 name, self._layout.declared, self._layout.base, partial(_constant, values=values)
             )
+
+    def _value(self, maker: Callable[[Port], float | None]) -> tuple[bytes, ...] | None:
+        """Return the bytes of the one value that each input gets; None where a range does not hold its own."""
+        values = [(port, maker(port)) for port in self._layout.varied]
+        bits = [
+            np.full(1, port.cast(value), port.element.array).tobytes()
+            for port, value in values
+            if value is not None
+        ]
+        return tuple(bits) if len(bits) == len(values) else None
 
     def _same(self, name: str, values: Mapping[str, float | None]) -> Iterator[Probe]:
         if values:

@@ -77,9 +77,10 @@ class Comparer:
         return self._process.pid if self._process is not None else None
 
     def start(self) -> None:
-        """Start the process without waiting for it to be warm."""
-        with self._lock:
-            self._ensure()
+        """Start the process without waiting for it to be warm; do nothing where there is one."""
+        if self._process is None:
+            with self._lock:
+                self._ensure()
 
     def healthy(self) -> bool:
         """Say whether the process answers (it is started where there is none)."""

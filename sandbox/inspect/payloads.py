@@ -18,8 +18,9 @@ from sandbox.inspect import marks
 from sandbox.inspect.bytes import Source
 from sandbox.inspect.marks import Hit, Peek
 
-BLOCK: Final = 64 << 10
-"""Pairs of bytes that are looked up at once: index and result stay in the processor's cache."""
+BLOCK: Final = 256 << 10
+"""Pairs of bytes that are looked up at once: index and result stay in the processor's last cache, and each
+call gives the interpreter's lock away and takes it again."""
 MAX_CANDIDATES: Final = 500_000
 """Places of one file that are looked at closely; 1 GiB of random bytes has about 2,000."""
 MAX_HITS: Final = 32

@@ -222,7 +222,7 @@ def test_the_second_process_packs_no_weights_where_it_is_told_so(
 def test_no_time_for_draws_is_told_and_bounds_are_probed_all_the_same(tmp_path: Path) -> None:
     found = related(tmp_path, graph(ROWS_APART), probe_seconds=0.0)
     sets = {case.set for case in found.main.cases}
-    assert {"probe:zeros", "probe:high", "probe:dim-max:batch"} <= sets
+    assert {"probe:zeros", "probe:ones", "probe:dim-max:batch"} <= sets
     assert not any(name.startswith("probe:draws") for name in sets)
     inside = found.told("inside")
     assert (inside.counts["draws"], inside.left_out[0].what, inside.left_out[0].reason) == (0, "draws", "time")

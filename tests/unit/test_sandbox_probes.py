@@ -52,6 +52,37 @@ def test_declared_range_and_dims_make_probes_inside_the_domain() -> None:
         assert ((array >= 0.25) & (array <= 1)).all()
 
 
+@pytest.mark.parametrize(
+    ("limits", "expected"),
+    [
+        ([0.0, 1.0], ["zeros", "ones", "mid"]),
+        ([0.0, 5.0], ["zeros", "ones", "high", "mid"]),
+        ([-2.0, 1.0], ["zeros", "ones", "low", "mid"]),
+        ([-1.0, 0.0], ["zeros", "low", "high", "mid"]),
+        ([-0.0, 1.0], ["zeros", "ones", "low", "mid"]),
+        ([0.0, 0.0], ["zeros", "low", "mid"]),
+    ],
+)
+def test_no_bound_is_tried_twice_and_two_that_differ_always_remain(
+    limits: list[float], expected: list[str]
+) -> None:
+    """A model that ignores its inputs is known by two bounds that differ; -0 is no 0."""
+    probes = made([value("features")], [FEATURES | {"range": limits}], BATCH)
+    found = [name.removeprefix("probe:") for name, one in probes.items() if one.in_domain and "dim" not in name]
+    assert [name for name in found if name not in {"subnormal", "minus-zero"}] == expected
+
+
+def test_a_bound_that_repeats_another_for_one_of_two_inputs_is_tried() -> None:
+    other = {"name": "other", "dtype": "int32", "shape": ["batch"], "range": [0, 7]}
+    probes = made(
+        [value("features"), value("other", "tensor(int32)", ("batch",))],
+        [FEATURES | {"range": [0, 1]}, other],
+        BATCH,
+    )
+    assert "probe:low" not in probes
+    assert probes["probe:high"].feeds["other"].tolist() == [7]
+
+
 def test_what_is_outside_comes_last_and_is_marked() -> None:
     probes = list(made([value("features")], [FEATURES], BATCH).values())
     outside = [probe.name for probe in probes if not probe.in_domain]
@@ -124,8 +155,8 @@ def test_a_dimension_that_may_be_zero_is_not_probed_outside_at_zero() -> None:
 def test_ranges_are_cut_to_the_element_type(spelling: str, limits: list[float], low: float, high: float) -> None:
     port = value("x", spelling, (3,))
     probes = made([port], [{"name": "x", "dtype": port.type.dtype, "shape": [3], "range": limits}], {})
-    assert probes["probe:low"].feeds["x"].tolist() == [low] * 3
-    assert probes["probe:high"].feeds["x"].tolist() == [high] * 3
+    for name, same, expected in (("low", "zeros", low), ("high", "ones", high)):  # whichever of the two is tried
+        assert (probes.get(f"probe:{name}") or probes[f"probe:{same}"]).feeds["x"].tolist() == [expected] * 3
 
 
 def test_a_range_without_a_whole_number_makes_no_integer_probe() -> None:
