@@ -20,6 +20,9 @@ from typing import Final
 _LIBC: Final = ctypes.CDLL(None, use_errno=True)
 # PyDLL keeps the GIL during clone, so that the child owns it when it returns.
 _LIBC_GIL: Final = ctypes.PyDLL(None, use_errno=True)
+for _library, _names in (_LIBC, "mount prctl signal syscall umount2"), (_LIBC_GIL, "syscall _Fork"):
+    for _name in _names.split():
+        getattr(_library, _name, None)  # ctypes looks a function up at its first use: here, and not in each job
 
 _MACHINE: Final = platform.machine()
 _NR_CLONE: Final = {"x86_64": 56, "aarch64": 220}.get(_MACHINE, -1)

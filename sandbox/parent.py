@@ -204,6 +204,7 @@ def main() -> None:
     facts = identity.facts()
     del held
     gc.collect()
+    filled = pages.fill()
     gc.freeze()  # the collector must not touch, and thereby copy, the shared pages in each fork
     pages.collapse()
     sizes = _sizes()
@@ -217,6 +218,7 @@ def main() -> None:
     hello = {"threads": sizes["Threads"], "anonymous": anonymous, "resident": sizes["VmRSS"], **facts}
     control.send(b"R" + json.dumps(hello).encode())
     parent.serve()
+    del filled  # kept so long
 
 
 if __name__ == "__main__":

@@ -7,8 +7,10 @@ limits themselves are tested in the cell.
 from __future__ import annotations
 
 import faulthandler
+import hashlib
 import json
 import os
+import random
 import resource
 import signal
 import zipfile
@@ -21,6 +23,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from sandbox import run
+from sandbox.load import AT_ONCE, Load, digest
 from sandbox.messages import RefusedError, encode
 from tests.run_world import (
     Recorder,
@@ -288,6 +291,22 @@ def test_a_link_in_the_place_of_the_model_is_no_way_around_the_digest(tmp_path: 
     with pytest.raises(RefusedError) as caught:
         execute(spec)
     assert caught.value.code == "load/digest-mismatch"
+
+
+@pytest.mark.parametrize("count", [1, AT_ONCE - 1, AT_ONCE, AT_ONCE + 1, 3 * AT_ONCE])
+@pytest.mark.parametrize("what", ["as sealed", "grown", "shrunk", "another"])
+def test_the_digest_is_of_the_whole_file_however_large_it_is(tmp_path: Path, count: int, what: str) -> None:
+    raw = random.Random(count).randbytes(count)
+    changed = {"as sealed": raw, "grown": raw + b"\0", "shrunk": raw[:-1], "another": raw[:-1] + b"%"}[what]
+    (tmp_path / "model.onnx").write_bytes(changed)  # after its size was looked at
+    load = Load({"model": "model.onnx", "size": count, "sha256": hashlib.sha256(raw).hexdigest()})
+    load.path = str(tmp_path / "model.onnx")
+    if what == "as sealed":
+        assert digest(load) == hashlib.sha256(raw).hexdigest()
+    else:
+        with pytest.raises(RefusedError) as caught:
+            digest(load)
+        assert caught.value.code == "load/digest-mismatch"
 
 
 def test_sets_that_lie_about_their_values_do_not_end_the_run(tmp_path: Path) -> None:

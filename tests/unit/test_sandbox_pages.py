@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import mmap
+import os
+import subprocess
+import sys
+
+import pytest
 
 from sandbox import confine, pages
 from sandbox.pages import HUGE, anonymous, whole
@@ -51,3 +56,51 @@ def test_an_older_glibc_forks_as_python_does(monkeypatch) -> None:  # type: igno
     monkeypatch.setattr(confine, "_LIBC_GIL", object())
     monkeypatch.setattr(confine.os, "fork", lambda: 4711)
     assert confine.fork() == 4711
+
+
+FILLED = """
+import ctypes, sys
+from sandbox import pages
+
+libc = pages._LIBC
+torn = [bytes(size) for size in range(1, 470, 7) for _ in range(200)]
+chunks = [libc.malloc(size) for size in range(24, 40_000, 640) for _ in range(4)]
+del torn[::2]
+for chunk in chunks[::2]:
+    libc.free(chunk)
+before, heap = pages._own(), pages._own("[heap]")
+held = pages.fill() if sys.argv[1] == "fill" else []
+made = [bytes(size) for size in range(1, 470, 7)]
+found = [libc.malloc(size) for size in range(24, 40_000, 640)]
+inside = sum(pages._within(id(one), before) for one in made), sum(pages._within(one, heap) for one in found)
+print(len(held), len(made), len(found), *inside)
+"""
+"""Tears holes of every size, fills them or not, and counts what then still lies where something was before."""
+
+
+def counted(what: str, **environment: str) -> list[int]:
+    command = [sys.executable, "-c", FILLED, what]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, env={**os.environ, **environment})
+    return [int(word) for word in done.stdout.split()]
+
+
+def test_what_is_made_after_the_holes_are_filled_lies_in_few_of_them() -> None:
+    _, made, found, objects, chunks = counted("leave")
+    assert objects == made  # each lies in a hole
+    if chunks:  # a heap that the kernel named, as glibc's is
+        assert chunks > found // 2
+    held, _, _, objects, fewer = counted("fill")
+    assert held > 67 * 50  # a hundred holes of each of 67 sizes were torn
+    assert objects <= made // 8  # what filling itself has used and given back
+    assert fewer <= chunks // 8
+
+
+def test_holes_are_filled_where_python_asks_malloc_for_everything() -> None:
+    held, made, _, objects, _ = counted("fill", PYTHONMALLOC="malloc")
+    assert held > 100
+    assert objects <= made // 8
+
+
+def test_without_a_list_of_mappings_nothing_is_filled_and_nothing_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pages, "_own", lambda _only="": [])
+    assert len(pages.fill()) == len(range(512, 47, -16)) + 2
