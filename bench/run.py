@@ -63,7 +63,7 @@ GROW: Final = ("bench.ledger", f"--state {LEDGER} --make-only")
 ROWS: Final = (
     row("submission", 0.8, "--rounds 2 --burst 4", "--rounds 40 --burst 60", "--rounds 100 --burst 200"),
     row("scanners", 3.5, "--rounds 1", "--rounds 7", "--rounds 15"),
-    row("suite", 2.5, "--cases 12 --parts 2 --rounds 1", "--cases 0 --parts 4"),
+    row("suite", 3.2, "--cases 12 --times 2 --rounds 1", "--cases 0 --times 2", "--cases 0 --times 5"),
     row("large", 1.2, "--gib 0.1 --pairs 1", "--pairs 3", "--pairs 5"),
     row(
         "passing", 2.5, "--small 1 --large 1 --gib 0.1 --memory 1 --heavy 0.2", "",
