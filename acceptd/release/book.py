@@ -6,6 +6,8 @@ kept beside its ledger object and brought up to date with the entries that came 
 
 from __future__ import annotations
 
+import functools
+import sys
 import threading
 import weakref
 from collections.abc import Iterable
@@ -120,7 +122,7 @@ class Book:
         elif entry.type in holds.KINDS:
             self.holds.add(entry)
         elif entry.type in KINDS:
-            rows = self.channels.setdefault((body["model"], body["channel"]), {})
+            rows = self.channels.setdefault((body["model"], _once(body["channel"])), {})
             number = body["number"]
             if entry.type == "intent":
                 rows[number] = _row(entry, body)
@@ -154,20 +156,32 @@ class Book:
 
 
 def _row(entry: Entry, body: dict[str, Any]) -> Row:
+    # A daemon keeps one for each release that there ever was: what they have alike is kept once.
     return Row(
         model_id=body["model"],
-        channel=body["channel"],
+        channel=_once(body["channel"]),
         number=body["number"],
         digest=body["digest"],
-        kind=str(body.get("kind", "promote")),
+        kind=_once(str(body.get("kind", "promote"))),
         reason=str(body.get("reason", "")),
         verdict_seq=int(body.get("verdict_seq", 0)),
         intent_seq=entry.seq,
         intent_at=entry.at,
-        by=str(body.get("by") or ""),
-        rule=Rule.recorded(body["channel"], body.get("rule")),
+        by=_once(str(body.get("by") or "")),
+        rule=_shared(Rule.recorded(_once(body["channel"]), body.get("rule"))),
         glass=body.get("glass") is True,
     )
+
+
+def _once(text: Any) -> Any:
+    """Return the one text that stands for all that are equal to it; what is none (in an edited log) as it is."""
+    return sys.intern(text) if type(text) is str else text
+
+
+@functools.lru_cache(maxsize=256)
+def _shared(rule: Rule) -> Rule:
+    """Return the one that stands for all that are equal to it."""
+    return rule
 
 
 _books: weakref.WeakKeyDictionary[Ledger, Book] = weakref.WeakKeyDictionary()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Iterator
@@ -9,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from acceptd.record.entry import Entry
 from acceptd.record.log import Ledger
 from acceptd.release import channel as channels
 from acceptd.release import reconcile, settled
+from acceptd.release.book import Book
 from acceptd.release.settled import Settled
 from tests.release_world import World, payload_of
 
@@ -153,3 +156,27 @@ def test_to_look_for_what_was_cut_off_asks_the_log_once_however_many_channels_th
     reconcile.catch_up(world.state, world.ledger, world.keys, terms=world.terms, between=lambda: seen.append(1))
     assert len(seen) == 51
     assert len(asked) <= 3
+
+
+def said(seq: int, **more: object) -> Entry:
+    """Return an intent as it comes out of a log: each of its texts a new one."""
+    body = {"model": f"mosaic/m{seq}", "channel": "production", "number": 1, "digest": "d" * 64, "by": "daemon"}
+    read = json.loads(json.dumps(body | more))
+    return Entry(seq, "intent", "2026-11-30T00:00:00Z", None, read, b"", b"")
+
+
+def test_what_all_releases_have_alike_is_kept_once() -> None:
+    book = Book()
+    for seq in range(100):
+        book.add(said(seq, rule={"approvals": 2}))
+    rows = [row for those in book.channels.values() for row in those.values()]
+    for name in ("channel", "kind", "by", "rule"):
+        assert len({id(getattr(row, name)) for row in rows}) == 1, name
+    assert rows[0].rule.approvals == 2
+    assert {id(channel) for _, channel in book.channels} == {id(rows[0].channel)}
+
+
+def test_an_edited_log_whose_channel_is_no_text_is_read_as_it_was() -> None:
+    book = Book()
+    book.add(said(0, channel=7))
+    assert list(book.channels) == [("mosaic/m0", 7)]
