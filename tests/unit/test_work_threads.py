@@ -13,6 +13,7 @@ from acceptd.work.budget import NOTHING, Share
 from acceptd.work.lease import Transition
 from acceptd.work.rotation import Task
 from acceptd.work.workers import Hold, Workers
+from tests.threads import only
 from tests.work_house import ONE, PATIENCE, TWO_CORES, House, gate, held
 
 pytestmark = pytest.mark.unit
@@ -232,11 +233,8 @@ def test_the_lowest_free_slot_works_first_so_that_its_cell_stays_warm(house: Hou
 def test_a_thread_that_cannot_be_started_any_more_leaves_no_share_held(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(_thread: threading.Thread) -> None:
-        raise RuntimeError("can't start new thread")
-
     house.workers.start()
-    monkeypatch.setattr(threading.Thread, "start", full)
+    only(0, monkeypatch)
     found: list[list[int]] = []
     house.offer("one", lambda hold: found.append(hold.side_by_side(ONE, [lambda: 1, lambda: 2])))
     assert house.workers.idle(PATIENCE)
