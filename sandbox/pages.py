@@ -30,6 +30,9 @@ _HEAD: Final = sys.getsizeof(b"")
 """What an object of bytes has beside them."""
 _KEPT: Final = 1000
 """One block of so many is kept, which is more than one in each arena."""
+MOST: Final = 8 << 20
+"""Bytes that holes in arenas are filled with at most, and those in the heap: four times what was measured. An
+allocator that takes a GiB of address space at once (mimalloc) would give nothing outside of it."""
 _LARGEST: Final = 64 << 10
 """Bytes of the largest hole of the heap that is looked for: below what malloc maps for itself."""
 _SMALL: Final = 1024
@@ -72,9 +75,11 @@ def fill() -> list[object]:
     makers: list[Callable[[], object]] = [partial(bytes, size - _HEAD) for size in range(_STRIDE, 47, -16)]
     makers += [itertools.count(1 << 20).__next__, object]  # of 32 and 16 bytes
     held: list[object] = []
+    left = MOST
     for make in makers:
         held.append(make())
-        while _within(id(held[-1]), old):
+        while left > 0 and _within(id(held[-1]), old):
+            left -= sys.getsizeof(held[-1])
             held.append(make())
     _fill_heap()
     return held
@@ -97,9 +102,10 @@ def _fill_heap() -> None:
         return
     trim(0)  # nothing is left of the top: what comes from there lies behind the end of now
     heap = _own("[heap]")
+    left = MOST
     for size in sizes():
-        while (address := _LIBC.malloc(size)) and _within(address, heap):
-            pass
+        while (address := _LIBC.malloc(size)) and left > 0 and _within(address, heap):
+            left -= size
         _LIBC.free(address)
 
 

@@ -104,3 +104,34 @@ def test_holes_are_filled_where_python_asks_malloc_for_everything() -> None:
 def test_without_a_list_of_mappings_nothing_is_filled_and_nothing_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pages, "_own", lambda _only="": [])
     assert len(pages.fill()) == len(range(512, 47, -16)) + 2
+
+
+def test_an_allocator_whose_memory_never_ends_is_not_filled_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pages, "_own", lambda only="": [] if only else [(0, 1 << 64)])
+    held = pages.fill()
+    assert pages.MOST <= sum(map(sys.getsizeof, held)) <= pages.MOST + (64 << 10)
+
+
+def test_a_heap_that_never_ends_is_not_filled_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(pages, "_own", lambda only="": [(1, 1 << 64)] if only else [])
+    monkeypatch.setattr(pages, "_LIBC", Boundless(asked))
+    pages.fill()
+    assert pages.MOST <= sum(asked) <= pages.MOST + 64 * (64 << 10)
+
+
+class Boundless:
+    """A libc whose heap gives whatever it is asked for."""
+
+    def __init__(self, asked: list[int]) -> None:
+        self._asked = asked
+
+    def malloc_trim(self, _pad: int) -> int:
+        return 0
+
+    def malloc(self, size: int) -> int:
+        self._asked.append(size)
+        return 4096
+
+    def free(self, _address: int) -> None:
+        pass
