@@ -52,8 +52,17 @@ def failing(
                 time.sleep(0.005)
             yield
         finally:
-            joined.send_signal(signal.SIGINT)  # it leaves, and the daemon goes on
-            joined.wait()
+            _left(joined)
+
+
+def _left(joined: subprocess.Popen[bytes]) -> None:
+    """Let strace leave, and the daemon goes on. Where it waits for ever for one that dies meanwhile, end it."""
+    joined.send_signal(signal.SIGINT)
+    try:
+        joined.wait(PATIENCE)
+    except subprocess.TimeoutExpired:
+        joined.kill()  # the kernel lets go whatever it held
+        joined.wait()
 
 
 def _threads(pid: int) -> list[str]:
