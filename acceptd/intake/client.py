@@ -2,97 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 import os
-import socket
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Self
 
-import acceptd
-from acceptd import powers
 from acceptd.errors import GivenUpError, InternalError, SealError, StateError
 from acceptd.intake import files
+from acceptd.intake.child import LOOK_SECONDS, Child, LostError, first, unreaped
 from acceptd.intake.seal import ARCHIVE_NAME, Archive, SealedArchive
 from acceptd.policy.limits import LimitsTable
 from acceptd.sealed_facts import Sealed
-
-_REAP_SECONDS: Final = 1.0
-_LOOK_SECONDS: Final = 0.1
-"""So often a long sealing looks whether it is cancelled."""
-
-
-class _LostError(Exception):
-    """The sealer process ended without a reply."""
-
-
-class _Child:
-    """One sealer process and its socket."""
-
-    def __init__(self) -> None:
-        ours, theirs = socket.socketpair()
-        with theirs, powers.lent(powers.DAC_OVERRIDE):  # to read drops that a team owns
-            self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "acceptd.intake.sealer", str(theirs.fileno())],
-                env={
-                    "PATH": "/usr/bin:/bin",
-                    "PYTHONPATH": str(Path(acceptd.__file__).parents[1]),
-                    "PYDANTIC_DISABLE_PLUGINS": "__all__",  # looking for some costs a third of the start
-                },
-                stdin=subprocess.DEVNULL,
-                pass_fds=(theirs.fileno(),),
-                start_new_session=True,  # Ctrl-C is the daemon's to handle
-            )
-        self._socket = ours
-
-    def ask(self, order: dict[str, Any], deadline: float, cancelled: Callable[[], bool]) -> dict[str, Any]:
-        """Return the reply; raise TimeoutError at ``deadline`` (monotonic seconds), _LostError at the end.
-
-        Raises GivenUpError soon after ``cancelled`` says so; whoever asked kills the process then.
-        """
-        received = bytearray()
-        try:
-            self._socket.settimeout(max(deadline - time.monotonic(), 0.001))
-            self._socket.sendall(json.dumps(order).encode() + b"\n")
-            while not received.endswith(b"\n"):
-                left = max(deadline - time.monotonic(), 0.001)
-                self._socket.settimeout(min(left, _LOOK_SECONDS))
-                try:
-                    part = self._socket.recv(1 << 18)
-                except TimeoutError:
-                    if cancelled():
-                        raise GivenUpError("sealing was cancelled") from None
-                    if left > _LOOK_SECONDS:
-                        continue
-                    raise
-                if not part:
-                    raise _LostError
-                received += part
-        except TimeoutError:
-            raise
-        except OSError as error:
-            raise _LostError from error
-        reply: dict[str, Any] = json.loads(received)
-        return reply
-
-    def kill(self) -> None:
-        """Kill and reap. A process that hangs in the kernel is left to die when its read returns."""
-        self._socket.close()
-        self._process.kill()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(_REAP_SECONDS)
-        if self._process.returncode is None:
-            _unreaped.append(self._process)
-
-
-_unreaped: list[subprocess.Popen[bytes]] = []
-"""Killed processes that the kernel has not let go; polled at each start, so that no zombie stays."""
 
 
 class SealerClient:
@@ -109,8 +32,8 @@ class SealerClient:
         self._durable = durable
         self._slots = threading.BoundedSemaphore(children)
         self._lock = threading.Lock()
-        self._idle: list[_Child] = [_Child()]
-        self._busy: set[_Child] = set()
+        self._idle: list[Child] = [first()]
+        self._busy: set[Child] = set()
         self._closed = False
 
     def __enter__(self) -> Self:
@@ -182,7 +105,7 @@ class SealerClient:
             temporary = files.temporary_name()
             try:
                 reply = self._once({**order, "temporary": temporary}, allowed, cancelled)
-            except (TimeoutError, _LostError, GivenUpError) as error:
+            except (TimeoutError, LostError, GivenUpError) as error:
                 left = files.remove_tree(target.parent, temporary)
                 if left:
                     raise StateError(f"sealed storage: cannot remove {left[0]}") from error
@@ -196,7 +119,7 @@ class SealerClient:
         raise StateError("the sealer process was killed twice", remedy="check the memory of this machine")
 
     def _once(self, order: dict[str, Any], allowed: float, cancelled: Callable[[], bool]) -> dict[str, Any]:
-        while not self._slots.acquire(timeout=_LOOK_SECONDS):
+        while not self._slots.acquire(timeout=LOOK_SECONDS):
             if cancelled():
                 raise GivenUpError("sealing was cancelled")
         try:
@@ -213,16 +136,16 @@ class SealerClient:
         finally:
             self._slots.release()
 
-    def _take(self) -> _Child:
+    def _take(self) -> Child:
         with self._lock:
             if self._closed:
                 raise StateError("the sealer is closed")
-            child = self._idle.pop() if self._idle else _Child()
+            child = self._idle.pop() if self._idle else Child()
             self._busy.add(child)
-            _unreaped[:] = [process for process in _unreaped if process.poll() is None]
+            unreaped[:] = [process for process in unreaped if process.poll() is None]
             return child
 
-    def _give_back(self, child: _Child) -> None:
+    def _give_back(self, child: Child) -> None:
         with self._lock:
             self._busy.discard(child)
             keep = len(self._idle) < self._ready and not self._closed

@@ -30,7 +30,7 @@ from acceptd import powers
 powers.keep_to_oneself()
 from acceptd.cell import doctor, launcher
 from acceptd.compare.client import Comparer
-from acceptd.intake.client import _Child
+from acceptd.intake.child import Child
 def status(pid):
     rows = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines() if ":" in line)
     uid, groups = int(rows["Uid"].split()[0]), rows["Groups"].split()
@@ -41,7 +41,7 @@ with Comparer() as comparer:
     told["healthy"], told["comparer"] = comparer.healthy(), status(comparer.pid)
     process = comparer._process
 told["ended"] = process.wait(60) is not None
-sealer = _Child()
+sealer = Child()
 while "S" != Path(f"/proc/{sealer._process.pid}/stat").read_text().rpartition(")")[2].split()[0]:
     pass  # its new program has its own credentials before it first sleeps
 told["sealer"] = status(sealer._process.pid)

@@ -86,13 +86,13 @@ def test_a_drop_that_hangs_holds_up_no_other(drop: Path, tmp_path: Path, monkeyp
         client.seal(drop, tmp_path / "warm", LIMITS)
         stop_child(client)
         asked = threading.Event()
-        real = module._Child.ask
+        real = module.Child.ask
 
-        def ask(child: module._Child, order: dict[str, Any], *rest: Any) -> dict[str, Any]:
+        def ask(child: module.Child, order: dict[str, Any], *rest: Any) -> dict[str, Any]:
             asked.set()
             return real(child, order, *rest)
 
-        monkeypatch.setattr(module._Child, "ask", ask)
+        monkeypatch.setattr(module.Child, "ask", ask)
         errors: list[Exception] = []
 
         def hang() -> None:
@@ -121,7 +121,7 @@ def test_children_that_always_die_are_the_hosts_fault(
     drop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with SealerClient() as client:
-        monkeypatch.setattr(module.sys, "executable", "/bin/false")
+        monkeypatch.setattr(sys, "executable", "/bin/false")
         os.kill(stop_child(client), signal.SIGKILL)
         with pytest.raises(StateError, match="twice"):
             client.seal(drop, tmp_path / "target", LIMITS)
