@@ -7,7 +7,7 @@ hashes no model.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from acceptd.errors import SignatureError
@@ -69,9 +69,10 @@ class Opening(NamedTuple):
         try:
             found = self._announced(root_fd)
             released = found.release
-            agreed(released.document, released.manifest)
             under = held.chosen(released, self.profile)
-            proved = proof.verify(released, *rotated.ledger_keys(found.rotations, self.anchors))
+            ledger, lost = rotated.ledger_keys(found.rotations, self.anchors)
+            known = _within(released, found.channel.release_digest, under, ledger, lost)
+            proved = known.proof
             if self.demand_checkpoint and proved != proof.SIGNED:
                 place = f"{self.model_id} number {released.number}"
                 raise SignatureError(f"{place} carries no checkpoint that a ledger key of the keyring signed")
@@ -91,9 +92,9 @@ class Opening(NamedTuple):
             "options": under.options,
             "profile": under.profile,
             "profiles": under.names,
-            "runtime": held.runtime(released, under),
+            "runtime": held.record(released, under),
             "preprocessing": preprocessing_of(released.manifest),
-            "labels": labels_of(released.manifest),
+            "labels": None if known.labels is None else dict(known.labels),
             "expires_at": found.channel.expires_at,
             "revocations": found.revocations.number,
             "proof": proved,
@@ -148,3 +149,32 @@ class Opening(NamedTuple):
                 tries -= 1
                 if told == before or not tries:
                     raise
+
+
+class _Within(NamedTuple):
+    """What a verified ``release.json`` says of itself, once it was found to agree."""
+
+    proof: str
+    labels: Mapping[str, str] | None
+
+
+_KEPT: Final = 64
+_found: dict[tuple[str, str, Keyring, Keyring], _Within] = {}
+
+
+def _within(
+    released: trust.ReleaseFacts, release_digest: str, under: held.Held, ledger: Keyring, lost: Keyring
+) -> _Within:
+    """Check what stands inside a verified ``release.json``: identities, runtime, proof.
+
+    Nothing but its bytes and these keys decides that, so it is done once in a process (what raises is not kept).
+    """
+    asked = (release_digest, under.profile, ledger, lost)
+    if (known := _found.get(asked)) is None:
+        agreed(released.document, released.manifest)
+        held.runtime(released, under)
+        known = _Within(proof.verify(released, ledger, lost), labels_of(released.manifest))
+        if len(_found) >= _KEPT:
+            _found.clear()
+        _found[asked] = known
+    return known

@@ -6,6 +6,7 @@ A key's id is the SHA-256 of its 32 public bytes (RFC 8032), in hex.
 from __future__ import annotations
 
 import binascii
+import functools
 import hashlib
 import json
 import os
@@ -53,13 +54,7 @@ class Keyring(NamedTuple):
     @classmethod
     def parse(cls, data: bytes, name: str = KEYRING) -> Keyring:
         """Return the keyring that ``data`` (JSON) holds; raise ConfigError where it is malformed."""
-        try:
-            value = json.loads(data.decode("utf-8"))
-            if set(value) != {"schema", "keys"} or value["schema"] != 1 or not isinstance(value["keys"], list):
-                raise ValueError('{"schema": 1, "keys": [...]} is needed')
-            return cls.of(_public_key(item) for item in value["keys"])
-        except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
-            raise ConfigError(f"{name}: not a keyring: {error}") from error
+        return _parsed(data, name)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, owners: Collection[int] | None = None) -> Keyring:
@@ -99,6 +94,18 @@ class Keyring(NamedTuple):
         others = [key.role for key in self.keys if key.key_id == key_id]
         words = f"the {others[0]} key, and that is no {role} key" if others else f"no {role} key of the keyring"
         raise SignatureError(f"signed by {key_id!r:.80}, which is {words}")
+
+
+@functools.lru_cache(maxsize=16)
+def _parsed(data: bytes, name: str) -> Keyring:
+    """Read a keyring; the same bytes once in a process (what raises is not kept)."""
+    try:
+        value = json.loads(data.decode("utf-8"))
+        if set(value) != {"schema", "keys"} or value["schema"] != 1 or not isinstance(value["keys"], list):
+            raise ValueError('{"schema": 1, "keys": [...]} is needed')
+        return Keyring.of(_public_key(item) for item in value["keys"])
+    except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
+        raise ConfigError(f"{name}: not a keyring: {error}") from error
 
 
 def key_id(raw: bytes) -> str:

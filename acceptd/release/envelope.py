@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any, Final, NoReturn
+from collections.abc import Callable
+from typing import Any, Final, NoReturn, TypeVar
 
 from acceptd.errors import MalformedError, SignatureError
 from acceptd.record import attest
@@ -18,9 +19,13 @@ _MOST_PARTS: Final = 1000
 could else make some thirty times its bytes out of it in memory, before any signature is looked at."""
 _KEPT: Final = 64
 _KEPT_BYTES: Final = 1 << 20
-_verified: dict[tuple[str, str, str, Keyring], bytes] = {}
-"""Payloads whose signature held, by the digest of their file, type, role and keys. Signatures alone are kept here:
-expiry, numbers, revocation and every byte of a bundle are looked at each time."""
+Asked = tuple[str, str, str, Keyring]
+"""The digest of a file, its type, the role and the keys."""
+_verified: dict[Asked, bytes] = {}
+"""Payloads whose signature held. Expiry, numbers, revocation and every byte of a bundle are looked at anew."""
+_read: dict[Asked, Any] = {}
+"""What was read from such payloads: facts that nobody can change."""
+T = TypeVar("T")
 
 
 def sha256(data: bytes) -> str:
@@ -49,6 +54,22 @@ def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is no JSON")
 
 
+def read_envelope(
+    data: bytes, payload_type: str, keyring: Keyring, role: str, what: str, read: Callable[[bytes], T]
+) -> T:
+    """Return what ``read`` makes of the payload of a DSSE envelope that a key of ``role`` signed.
+
+    The same bytes under the same keys are verified and read once in a process, and the same is returned again: no
+    caller may be able to change it. Raises as :func:`open_envelope`, and what ``read`` raises.
+    """
+    asked = (sha256(data), payload_type, role, keyring)
+    known: T | None = _read.get(asked)
+    if known is not None:
+        return known
+    payload = open_envelope(data, payload_type, keyring, role, what)
+    return _kept(_read, asked, read(payload), payload)
+
+
 def open_envelope(data: bytes, payload_type: str, keyring: Keyring, role: str, what: str) -> bytes:
     """Return the payload of a DSSE envelope that a key of ``role`` signed.
 
@@ -59,11 +80,15 @@ def open_envelope(data: bytes, payload_type: str, keyring: Keyring, role: str, w
     if (known := _verified.get(asked)) is not None:
         return known
     payload = _payload(data, payload_type, keyring, role, what)
+    return _kept(_verified, asked, payload, payload)
+
+
+def _kept(memory: dict[Asked, Any], asked: Asked, found: T, payload: bytes) -> T:
     if len(payload) <= _KEPT_BYTES:
-        if len(_verified) >= _KEPT:
-            _verified.clear()
-        _verified[asked] = payload
-    return payload
+        if len(memory) >= _KEPT:
+            memory.clear()
+        memory[asked] = found
+    return found
 
 
 def _payload(data: bytes, payload_type: str, keyring: Keyring, role: str, what: str) -> bytes:

@@ -56,21 +56,29 @@ def runtime(facts: ReleaseFacts, under: Held) -> Mapping[str, Any] | None:
 
     Raises MalformedError for another form, DigestMismatchError where it is not that of the runtime identity.
     """
+    found = record(facts, under)
+    if found is None:
+        return None
+    try:
+        libraries = sorted(found["libraries"], key=lambda one: (one["name"], one["sha256"]))
+        identity = digest({**found, "libraries": libraries})
+    except (KeyError, TypeError) as error:
+        raise MalformedError("release.json: a library of a runtime has no name or digest") from error
+    except LedgerError as error:
+        raise MalformedError(f"release.json: a runtime that no document can hold: {error}") from error
+    if identity != under.runtime_identity:
+        raise DigestMismatchError("release.json: a runtime is not the one of its runtime identity")
+    return found
+
+
+def record(facts: ReleaseFacts, under: Held) -> Mapping[str, Any] | None:
+    """Return that record as it stands there, whatever its identity. Raises MalformedError for another form."""
     rows = facts.document.get("runtimes", [])
     for row in rows if isinstance(rows, list) else [None]:
         known: dict[str, Any] = row if isinstance(row, dict) else {}
-        record = known.get("record")
-        if not isinstance(record, dict) or not isinstance(record.get("libraries"), list):
+        found = known.get("record")
+        if not isinstance(found, dict) or not isinstance(found.get("libraries"), list):
             raise MalformedError("release.json: a runtime has no record with libraries")
         if known.get("profile") == under.profile:
-            try:
-                libraries = sorted(record["libraries"], key=lambda one: (one["name"], one["sha256"]))
-                found = digest({**record, "libraries": libraries})
-            except (KeyError, TypeError) as error:
-                raise MalformedError("release.json: a library of a runtime has no name or digest") from error
-            except LedgerError as error:
-                raise MalformedError(f"release.json: a runtime that no document can hold: {error}") from error
-            if found != under.runtime_identity:
-                raise DigestMismatchError("release.json: a runtime is not the one of its runtime identity")
-            return record
+            return found
     return None

@@ -25,6 +25,8 @@ Stamp = tuple[int, int, int, int, int]
 
 _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+_STEP: Final = 256 << 10
+"""Read and hashed in steps that stay in the processor's cache."""
 _LED_ASTRAY: Final = frozenset({errno.ELOOP, errno.EXDEV, errno.ENOTDIR, errno.ENXIO, errno.EINVAL, errno.EISDIR})
 
 
@@ -52,13 +54,14 @@ def read_small(root_fd: int, path: str, limit: int) -> bytes:
     with _regular(root_fd, path, path) as (file, state):
         if state.st_size > limit:
             raise MalformedError(f"{path} is larger than {limit} bytes")
-        data = bytearray()
+        data = b""
         try:
-            while len(data) <= limit and (part := file.read(limit + 1 - len(data))):
+            # One byte more than was measured shows that there is no more; a file that grows is read on.
+            while len(data) <= limit and (part := file.read(max(state.st_size + 1 - len(data), 1))):
                 data += part
         except OSError as error:
             raise StorageError(f"{path} cannot be read: {error.strerror}") from error
-    return bytes(data)
+    return data
 
 
 def read_if_there(root_fd: int, path: str, limit: int) -> bytes | None:
@@ -127,7 +130,7 @@ def _hash(root_fd: int, place: str, file: File, keep: Keep | None = None) -> Sta
             if wanted:
                 content, found = kept_content(stream, file)
             else:
-                found = hashlib.file_digest(stream, "sha256").hexdigest()
+                found = _digest(stream, file.size)
         except OSError as error:
             raise StorageError(f"{file.path} cannot be read: {error.strerror}") from error
         after = _stamp(os.fstat(stream.fileno()))
@@ -137,6 +140,19 @@ def _hash(root_fd: int, place: str, file: File, keep: Keep | None = None) -> Sta
     if wanted and keep is not None:
         keep.take(file, content)
     return after
+
+
+def _digest(stream: FileIO, size: int) -> str:
+    """Return the SHA-256 of an open file whose size was measured; one that became shorter or longer has another.
+
+    At most one byte more than ``size`` is read: who appends to a file for ever holds nobody up.
+    """
+    state, left = hashlib.sha256(), size + 1
+    buffer = memoryview(bytearray(min(left, _STEP)))
+    while left and (count := stream.readinto(buffer[:left])):
+        state.update(buffer[:count])  # releases the GIL
+        left -= count
+    return state.hexdigest()
 
 
 def _measured(state: os.stat_result, file: File) -> None:

@@ -5,7 +5,9 @@ Pure, and without pydantic, as :mod:`acceptd.release.trust` is.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from acceptd.errors import ConfigError, MalformedError, RollbackError, SignatureError
@@ -40,6 +42,7 @@ def todays_keys(
     return keyring, followed
 
 
+@functools.lru_cache(maxsize=4)
 def over_time(data: bytes, anchors: Keyring) -> Keyring:
     """Return the keys of ``anchors`` and those that followed them, for documents of any time.
 
@@ -67,6 +70,7 @@ def over_time(data: bytes, anchors: Keyring) -> Keyring:
         raise SignatureError(f"rotations.json: a rotation gives one key two roles: {error.message}") from error
 
 
+@functools.lru_cache(maxsize=4)
 def ledger_keys(data: bytes | None, anchors: Keyring) -> tuple[Keyring, Keyring]:
     """Return the ledger keys of any time that count for who trusts ``anchors``, and those given up as compromised.
 
@@ -93,13 +97,16 @@ def _places(rotation: succession.Rotation) -> tuple[tuple[str, str], tuple[str, 
     return (rotation.role, rotation.old.key_id), (rotation.role, rotation.new.key_id)
 
 
-def _follow(data: bytes, anchors: Keyring) -> tuple[Keyring, dict[str, str]]:
+@functools.lru_cache(maxsize=4)
+def _follow(data: bytes, anchors: Keyring) -> tuple[Keyring, Mapping[str, str]]:
+    """Follow ``rotations.json``; the same bytes for the same keys once in a process (what raises is not kept)."""
     from acceptd.record import succession
 
     trust.small(data, MAX_BYTES, "rotations.json")
     reader = trust.Reader(trust.parse_json(data, "rotations.json"), "rotations.json")
     try:
-        return succession.follow(anchors, reader.rows("rotations"))
+        keys, followed = succession.follow(anchors, reader.rows("rotations"))
+        return keys, MappingProxyType(followed)
     except MalformedError as error:
         raise MalformedError(f"rotations.json: {error}") from None
     except SignatureError as error:

@@ -8,6 +8,8 @@ so it stands on the standard library, cryptography and rfc8785 alone.
 
 from __future__ import annotations
 
+import contextlib
+import json
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from types import MappingProxyType
@@ -25,6 +27,7 @@ from acceptd.record.canonical import MAX_INT, digest
 from acceptd.record.keyring import Keyring
 from acceptd.release.envelope import open_envelope as open_envelope
 from acceptd.release.envelope import parse_json as parse_json
+from acceptd.release.envelope import read_envelope
 from acceptd.release.envelope import sha256 as sha256
 
 RELEASE_TYPE: Final = "application/vnd.acceptd.release+json"
@@ -182,7 +185,7 @@ def channel(
 ) -> ChannelFacts:
     """Decide about ``channel.json``: signature, identity, expiry, then that nothing falls."""
     small(data, MAX_CHANNEL_BYTES, "channel.json")
-    facts = read_channel(open_envelope(data, CHANNEL_TYPE, keyring, "release", "channel.json"))
+    facts = read_envelope(data, CHANNEL_TYPE, keyring, "release", "channel.json", read_channel)
     if (facts.model_id, facts.channel) != (model_id, name):
         raise MalformedError(f"channel.json speaks of {facts.model_id} {facts.channel}, not {model_id} {name}")
     if not now < facts.expires:  # a clock that gives no number is none
@@ -226,8 +229,7 @@ def revocations(data: bytes | None, keyring: Keyring, *, least: int, remembered:
     facts = RevocationFacts()
     if data is not None:
         small(data, MAX_REVOCATIONS_BYTES, "revocations.json")
-        payload = open_envelope(data, REVOCATIONS_TYPE, keyring, "revocation", "revocations.json")
-        facts = read_revocations(payload)
+        facts = read_envelope(data, REVOCATIONS_TYPE, keyring, "revocation", "revocations.json", read_revocations)
     if facts.number < max(least, remembered):
         raise RollbackError(
             f"revocation list {facts.number} is older than {max(least, remembered)}: a newer one is being hidden"
@@ -243,7 +245,7 @@ def read_revocations(payload: bytes) -> RevocationFacts:
         if not isinstance(row, dict) or not is_sha256(row.get("digest")):
             raise MalformedError("revocations.json: a row has no digest")
         revoked[row["digest"]] = str(row.get("reason", ""))
-    return RevocationFacts(reader.integer("number", 1), revoked)
+    return RevocationFacts(reader.integer("number", 1), MappingProxyType(revoked))
 
 
 def release(data: bytes, keyring: Keyring, facts: ChannelFacts) -> ReleaseFacts:
@@ -251,11 +253,32 @@ def release(data: bytes, keyring: Keyring, facts: ChannelFacts) -> ReleaseFacts:
     small(data, MAX_RELEASE_BYTES, "release.json")
     if sha256(data) != facts.release_digest:
         raise DigestMismatchError(f"release.json of number {facts.number} is not the one that channel.json names")
-    read = read_release(open_envelope(data, RELEASE_TYPE, keyring, "release", "release.json"))
+    read = read_envelope(data, RELEASE_TYPE, keyring, "release", "release.json", _Read).facts()
     found, wanted = (read.model_id, read.channel, read.number), (facts.model_id, facts.channel, facts.number)
     if found != wanted:
         raise MalformedError(f"release.json speaks of {found}, channel.json of {wanted}")
     return read
+
+
+class _Read:
+    """A ``release.json`` that was read: checked once for its bytes, with tables of their own for each caller."""
+
+    def __init__(self, payload: bytes) -> None:
+        facts = read_release(payload)
+        self._payload, self._first = payload, [facts]
+        self._checked = facts._replace(manifest={}, options={}, profiles=(), document={})
+
+    def facts(self) -> ReleaseFacts:
+        """Return the facts; the tables are read anew, so that nobody changes what another is given later."""
+        with contextlib.suppress(IndexError):
+            return self._first.pop()
+        document = json.loads(self._payload)
+        return self._checked._replace(
+            manifest=document["manifest"],
+            options=document["options"],
+            profiles=tuple(document.get("profiles", ())),
+            document=document,
+        )
 
 
 def read_release(payload: bytes) -> ReleaseFacts:

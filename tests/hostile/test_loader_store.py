@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from io import FileIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from acceptd.errors import (
     DigestMismatchError,
+    ExpiredError,
     LoaderError,
     MalformedError,
     ReleaseNotFoundError,
+    SignatureError,
 )
+from acceptd.record.keys import Keyring, create_keys
+from acceptd.release import objects
+from acceptd.release.content import Keep
 from tests.release_world import MODEL, World, replace
 
 pytestmark = pytest.mark.hostile
@@ -185,4 +193,71 @@ def test_fifo_in_the_place_of_a_signed_file_does_not_hang(released: World) -> No
     released.channel_file.unlink()
     os.mkfifo(released.channel_file)
     with pytest.raises(MalformedError, match="regular"):
+        released.open()
+
+
+class _Growing(FileIO):
+    """A file to which somebody appends for as long as it is read."""
+
+    reads = 0
+
+    def readinto(self, buffer: Any, /) -> int:
+        _Growing.reads += 1
+        assert _Growing.reads < 50, "whoever appends to a file holds its reader for ever"
+        with open(f"/proc/self/fd/{self.fileno()}", "ab") as more:
+            more.write(bytes(1 << 20))
+        return super().readinto(buffer) or 0
+
+
+def test_file_that_grows_for_as_long_as_it_is_hashed(released: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    for path in _object(released).rglob("*"):
+        path.chmod(0o755 if path.is_dir() else 0o644)
+    monkeypatch.setattr(objects, "FileIO", _Growing)
+    monkeypatch.setattr(_Growing, "reads", 0)
+    with pytest.raises(DigestMismatchError, match="is not the file that was promoted"):
+        released.open()
+
+
+def test_golden_file_that_grows_is_no_longer_read_in_memory_mode_either(
+    released: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Golden sets are hashed and not kept, so they go the way of mapped files."""
+    release = released.open(mode="memory")
+    for path in release.path.rglob("*"):
+        path.chmod(0o755 if path.is_dir() else 0o644)
+    monkeypatch.setattr(objects, "FileIO", _Growing)
+    monkeypatch.setattr(_Growing, "reads", 0)
+    root = objects.open_root(released.state)
+    try:
+        with pytest.raises(DigestMismatchError, match="is not the file that was promoted"):
+            objects.verify_object(root, release.bundle_digest, release.files, Keep(lambda _: False))
+    finally:
+        os.close(root)
+
+
+def test_what_one_caller_changes_in_a_release_reaches_no_other(released: World) -> None:
+    """Verified documents are remembered in the process; the tables that a caller gets are his own."""
+    honest = released.open()
+    kept = json.dumps([honest.manifest, honest.options, honest.labels, honest.preprocessing, honest.files])
+    for _ in range(2):
+        release = released.open()
+        for table in (release.manifest, release.options):
+            assert isinstance(table, dict)
+            table.clear()
+        again = released.open()
+        told = [again.manifest, again.options, again.labels, again.preprocessing, again.files]
+        assert json.dumps(told) == kept
+
+
+def test_a_release_that_was_read_before_is_judged_anew_by_other_keys_time_and_numbers(released: World) -> None:
+    released.open()
+    with pytest.raises(SignatureError):
+        released.open(keys=Keyring(()))
+    other = released.root / "other"
+    other.mkdir(mode=0o700)
+    create_keys(other)
+    with pytest.raises(SignatureError):
+        released.open(keys=other / "keyring.json")
+    released.now += 3601
+    with pytest.raises(ExpiredError):
         released.open()

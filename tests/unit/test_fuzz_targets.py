@@ -6,6 +6,7 @@ import base64
 import json
 import random
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from acceptd.cell.protocol import Reader
 from acceptd.errors import MalformedError
 from acceptd.fleet.examined import Examined
 from acceptd.record.keys import Keyring
-from acceptd.release import envelope, objects, trust
+from acceptd.release import envelope, objects, rotated, trust
 from acceptd.review import decision
 from fuzz import frames, house, loader_tree, manifest, mutate, record, run, runtime, seeds, wire
 from fuzz.targets import CORPUS, FINDINGS, TARGETS
@@ -102,13 +103,20 @@ def test_the_run_on_record_is_what_the_page_shows() -> None:
 
 
 @pytest.fixture
-def believing(monkeypatch: pytest.MonkeyPatch) -> None:
+def believing(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Every signature holds: of any key, over anything."""
     monkeypatch.setattr(Keyring, "verify", lambda *_: None)
     monkeypatch.setattr(
         decision.ReviewerKeys, "verify", lambda self, *_: setattr(self, "used", house.PEOPLE.reviewers[0])
     )
-    monkeypatch.setattr(envelope, "_verified", {})
+    for memory in ("_verified", "_read"):
+        monkeypatch.setattr(envelope, memory, {})
+    remembering = (rotated.over_time, rotated.ledger_keys, rotated._follow)
+    for one in remembering:
+        one.cache_clear()
+    yield
+    for one in remembering:
+        one.cache_clear()
 
 
 @pytest.mark.parametrize(
