@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, Final, ParamSpec, TypeVar
 
 from acceptd.errors import NoThreadError
 from acceptd.threads import Thread
 
 P = ParamSpec("P")
 T = TypeVar("T")
+_REST: Final = 0.01
+"""Seconds: nothing tells that there is memory again."""
 
 
 class Pool(Executor):
@@ -89,7 +92,7 @@ class Pool(Executor):
                 if not self._one():
                     return
             except MemoryError:  # between two calls: who waits for the next one must not wait for a dead thread
-                continue
+                time.sleep(_REST)
 
     def _one(self) -> bool:
         call = self._calls.get()

@@ -78,6 +78,18 @@ def _runs(kept: Sequence[Run]) -> list[str]:
     return [*table(head, rows, "lc"), "", *(f"- {text(word)}" for word in words)]
 
 
+def _since(kept: Sequence[Run]) -> str:
+    """Return what the runs after the last one that broke something came to."""
+    last = max((number for number, run in enumerate(kept) if run["broken"]), default=-1)
+    after = kept[last + 1 :]
+    if last < 0 or not after:
+        return ""
+    kills, faults = (sum(run[one] for run in after) for one in ("kills", "faults"))
+    seeds = ", ".join(str(run["seed"]) for run in after)
+    measure = "" if kills < KILLS or faults < FAULTS else f" That is the measure: {KILLS:,} and {FAULTS}."
+    return f"**Since then (seeds {seeds}): {kills:,} kills and {faults} faults, and all of it held.**{measure}"
+
+
 def page(kept: Sequence[Run], promises: Sequence[str]) -> str:
     """Return the page."""
     counted = kinds(kept)
@@ -97,6 +109,7 @@ def page(kept: Sequence[Run], promises: Sequence[str]) -> str:
     )
     values = {
         "short": short,
+        "since": _since(kept),
         "kills": f"{kills:,}",
         "faults": f"{faults:,}",
         "drops": f"{sum(run['drops'] for run in kept):,}",

@@ -34,6 +34,16 @@ def test_a_promise_that_broke_stands_on_the_page_however_many_held() -> None:
     assert "<b>" not in line
 
 
+def test_what_held_since_something_broke_counts_no_run_before_it_and_none_that_broke() -> None:
+    one = {"seed": 1, "kills": generator.KILLS, "faults": generator.FAULTS, "broken": 0}
+    bad = one | {"seed": 2, "broken": 1}
+    assert generator._since([one]) == generator._since([one, bad]) == generator._since([bad, one, bad]) == ""
+    said = generator._since([one, bad, one | {"seed": 3}, one | {"seed": 4}])
+    assert f"(seeds 3, 4): {2 * generator.KILLS:,} kills and {2 * generator.FAULTS} faults" in said
+    assert "That is the measure" in said
+    assert "That is the measure" not in generator._since([bad, one | {"kills": generator.KILLS - 1}])
+
+
 def test_runs_that_fall_short_of_the_measure_are_said_to() -> None:
     kept = copy.deepcopy(generator.runs()[:1])
     kept[0] |= {"kills": generator.KILLS - 1, "faults": generator.FAULTS}
