@@ -198,6 +198,24 @@ def test_external_data_at_an_odd_offset_is_the_same_data(world: World) -> None:
     assert answer(world.open(mode="memory").session()) == SIZE
 
 
+@pytest.mark.usefixtures("large")
+def test_an_optimised_artifact_made_of_borrowed_bytes_holds_them_and_no_address(
+    world: World, tmp_path: Path
+) -> None:
+    """onnxruntime names bytes in memory by their address: in a file that would be read in another process."""
+    model, data = with_external()
+    world.promote(world.accepted(files={"model.onnx": model, "weights.bin": data}, manifest=manifest()))
+    found = []
+    for _ in range(2):
+        session = world.open(mode="memory").session(optimised_cache=tmp_path / "cache")
+        assert answer(session) == SIZE
+        found.append(session.artifact.status if session.artifact is not None else "")
+    assert found == ["built", "cached"]
+    (kept,) = [path.read_bytes() for path in (tmp_path / "cache").glob("*.onnx")]
+    assert data in kept
+    assert b"ORT_MEM_ADDR" not in kept
+
+
 class _Racing(io.FileIO):
     """A file that somebody changes once its first part was read."""
 
