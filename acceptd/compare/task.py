@@ -9,6 +9,8 @@ from pydantic import Field
 from acceptd.statistics_facts import Against as Against
 from acceptd.values import Evidence, Problem, ValueRef
 
+Tolerance = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Bound = Annotated[float, Field(allow_inf_nan=False)]
 Kind = Literal["values", "logits", "probabilities", "embedding", "boxes", "sequence", "audio"]
 
 
@@ -25,8 +27,8 @@ class Companion(Evidence):
     output: str
     expected: Slice
     got: Slice | None
-    rtol: Annotated[float, Field(ge=0)] = 0.0
-    atol: Annotated[float, Field(ge=0)] = 0.0
+    rtol: Tolerance = 0.0
+    atol: Tolerance = 0.0
 
 
 class How(Evidence):
@@ -57,8 +59,8 @@ class Pair(Evidence):
     against: Against
     expected: Slice
     got: Slice | None
-    rtol: Annotated[float, Field(ge=0)]
-    atol: Annotated[float, Field(ge=0)]
+    rtol: Tolerance
+    atol: Tolerance
     kind: Kind = "values"
     how: How = How()
     labels: bool = False
@@ -90,8 +92,8 @@ class Bounded(Evidence):
     model: str
     input: str
     value: Slice
-    low: float
-    high: float
+    low: Bound
+    high: Bound
 
 
 class Labelled(Evidence):

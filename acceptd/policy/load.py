@@ -238,7 +238,7 @@ def _severities(wished: Mapping[str, Any]) -> list[tuple[Place, str, str]]:
             close = get_close_matches(code, CODES, n=1, cutoff=0.7)
             remedy = f"did you mean {close[0]}?" if close else "docs/findings.md lists all codes"
             found.append((("severity", code), "no finding has this code", remedy))
-        elif severity in SEVERITY_ORDER and not may_override(code, severity):
+        elif severity in tuple(SEVERITY_ORDER) and not may_override(code, severity):
             words = f"may not be {severity}, it is {CODES[code].severity} by itself"
             found.append((("severity", code), words, "remove the line"))
     return found

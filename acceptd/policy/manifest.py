@@ -88,7 +88,9 @@ class ValueSpec(Table):
 class InputSpec(ValueSpec):
     """One input. ``range`` bounds every element, both ends included."""
 
-    range: Annotated[list[float], Field(min_length=2, max_length=2)] | None = None
+    range: (
+        Annotated[list[Annotated[float, Field(allow_inf_nan=False)]], Field(min_length=2, max_length=2)] | None
+    ) = None
     """Least and greatest value of every element, both included. The loader refuses inputs outside."""
     optional: bool = False
     """Whether it may be left out."""

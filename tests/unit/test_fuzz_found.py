@@ -12,10 +12,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from acceptd.cell import launcher
 from acceptd.cell.supply import WarmParent
 from acceptd.compare import protocol
+from acceptd.compare.service import answer
 from acceptd.config import load_settings
 from acceptd.errors import (
     ConfigError,
@@ -28,7 +30,8 @@ from acceptd.errors import (
 from acceptd.fleet.examined import prior_of
 from acceptd.fleet.seal import open_seal, sign_seal
 from acceptd.objectstore import inventory
-from acceptd.policy.load import load_file, load_profile, load_reviewers, read_table, with_overrides
+from acceptd.policy.load import load_file, load_policy, load_profile, load_reviewers, read_table, with_overrides
+from acceptd.policy.manifest import InputSpec
 from acceptd.policy.policy import Policy
 from acceptd.record import attest
 from acceptd.record.anchor import Journal
@@ -288,3 +291,34 @@ def test_a_comparer_that_says_what_is_no_json_has_closed(payload: bytes) -> None
         theirs.sendall(struct.pack("!IB", len(payload), 0) + payload)
         with pytest.raises(protocol.ClosedError):
             protocol.receive(ours)
+
+
+@pytest.mark.parametrize("said", ["{ severity = 'warn' }", "['warn']", "1"], ids=["table", "list", "number"])
+def test_a_severity_that_is_no_word_is_one_line_with_its_place(said: str, tmp_path: Path) -> None:
+    path = tmp_path / "policy.toml"
+    path.write_text(f'schema = 1\nname = "own"\n[severity]\n"cell/lost" = {said}\n', "utf-8")
+    _, troubles = read_table(path, Policy)
+    assert {(one.line, one.key) for one in troubles} == {(4, "severity.cell/lost")}
+    with pytest.raises(ConfigError, match=r"policy\.toml:4: severity\.cell/lost"):
+        load_policy(path)
+
+
+@pytest.mark.parametrize("number", ["nan", "inf", "-inf"])
+def test_a_job_that_says_a_range_without_an_end_has_declared_no_input(number: str) -> None:
+    said = {"name": "x", "dtype": "float32", "shape": [1], "range": [float(number), 1.0]}
+    with pytest.raises(ValidationError, match="finite"):
+        InputSpec.model_validate(said)
+
+
+@pytest.mark.parametrize("key", ["atol", "rtol", "low", "high"])
+@pytest.mark.parametrize("number", ["NaN", "1e400"])
+def test_a_comparison_with_a_bound_that_is_no_number_is_no_task(key: str, number: str) -> None:
+    """Statistics of such a task could not be written as JSON; a range that ends nowhere has no worst element."""
+    value = {"kind": "tensor", "dtype": "float32", "shape": [1], "offset": 0, "nbytes": 4}
+    part = {"file": "f", "value": value}
+    asked: dict[str, Any] = {"set": "s", "model": "main"}
+    pair = asked | {"output": "y", "against": "golden", "expected": part, "got": part, "rtol": 0.0, "atol": 0.0}
+    bounded = asked | {"input": "x", "value": part, "low": 0.0, "high": 1.0}
+    (pair if key in pair else bounded)[key] = json.loads(number)
+    message = {"id": 1, "task": {"pairs": [pair], "inputs": [bounded]}, "files": ["f"]}
+    assert "finite number" in str(answer(message, [0])["error"])
