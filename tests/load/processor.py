@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -20,6 +21,7 @@ FIRST: Final = Path("/sys/fs/cgroup/cpuacct")
 SECOND: Final = Path("/sys/fs/cgroup")
 GROUP: Final = "group"
 TREE: Final = "tree"
+_ENDING_SECONDS: Final = 10.0
 
 
 class Account:
@@ -54,10 +56,13 @@ class Account:
         return samples.spent(root) if found is None else found
 
     def close(self) -> None:
-        """Remove the group; it stays where somebody still lives in it."""
-        if self.place is not None:
+        """Remove the group, once the last of those in it has quite ended (nothing tells when); else it stays."""
+        due = time.monotonic() + _ENDING_SECONDS
+        while self.place is not None and self.place.exists() and time.monotonic() < due:
             with contextlib.suppress(OSError):
                 self.place.rmdir()
+                return
+            time.sleep(0.01)
 
 
 def counted(place: Path) -> float | None:

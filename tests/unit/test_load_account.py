@@ -41,6 +41,8 @@ def test_what_a_process_cost_that_nobody_waited_for_is_counted() -> None:
         assert account.spent(os.getpid()) >= 0.2
     finally:
         account.close()
+    assert account.place is not None
+    assert not account.place.exists(), "nothing is left on the host"
 
 
 def test_a_replaced_parent_takes_no_time_away_and_a_group_of_the_second_version_counts_as_well(
