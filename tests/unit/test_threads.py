@@ -42,7 +42,8 @@ for _ in range(3):  # the C library keeps the stack of a thread that ended: the 
     first.join()
     one_thread_left()
 size = int(open("/proc/self/statm").read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
-resource.setrlimit(resource.RLIMIT_AS, (size, resource.RLIM_INFINITY))
+was = resource.getrlimit(resource.RLIMIT_AS)
+resource.setrlimit(resource.RLIMIT_AS, (size, was[1]))
 with aside.aside(lambda: 7) as answer:
     print(answer())
 durable.synchronise([one.fileno() for one in files])
@@ -50,6 +51,7 @@ try:
     pool.Pool(1, "one").submit(int)
 except errors.NoThreadError as error:
     print(error)
+resource.setrlimit(resource.RLIMIT_AS, was)  # whoever measures it writes at its end
 """
 
 
