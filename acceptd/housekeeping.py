@@ -15,6 +15,7 @@ from acceptd.canary.evaluate import People
 from acceptd.canary.resume import Unfinished, resume
 from acceptd.config import Paths, Settings
 from acceptd.errors import AcceptdError
+from acceptd.heap import give_back
 from acceptd.lifecycle import EXAMINED
 from acceptd.policy.load import load_reviewers
 from acceptd.promotions import Promotions
@@ -142,6 +143,7 @@ class Housekeeping:
         """Do one duty after the other."""
         duties = (
             self.space.watch_space, self.look_for_withdrawn, self.offer_again, self.releases.keep_releases,
+            give_back,
         )  # fmt: skip
         for duty in duties:
             guarded(duty)
@@ -158,7 +160,7 @@ class Housekeeping:
                 rooms.workers.give_up(submission, "withdrawn")
 
 
-def guarded(duty: Callable[[], None], name: str = "") -> None:
+def guarded(duty: Callable[[], object], name: str = "") -> None:
     """Do one duty of the house; what it meets (a busy ledger, a full disk) never ends the daemon."""
     name = name or duty.__name__.strip("_")
     try:

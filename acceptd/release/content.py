@@ -81,7 +81,7 @@ def kept_content(stream: FileIO, file: File) -> tuple[Content, str]:
         return small, hashlib.sha256(small).hexdigest()
     import mmap
 
-    # No huge pages: where a host takes free ones back from its guests each of them is slow to get (decision 0088).
+    # No huge pages: where a host takes free ones back from its guests each of them is slow to get (decision 0086).
     content = memoryview(mmap.mmap(-1, file.size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
     return content.toreadonly(), _filled(stream, content)
 
