@@ -20,9 +20,12 @@ from acceptd.judge.slower import Latency
 from acceptd.judge.words import printable, safe
 from acceptd.policy.manifest import Manifest, ModelSpec
 from acceptd.policy.policy import Policy
+from acceptd.probe_facts import LeftOut
 
 VARIANTS: Final = frozenset({"prior", "timed-prior", "profiled-prior"})
 """Variants of runs of the release: what goes wrong there is no fault of the submission."""
+MEANT_DRAWS: Final = 8
+"""Inferences of draws from which on half of them is more than chance, also where none of both runs came to all."""
 DRAW: Final = "probe:draws-"
 """How runs name the inferences that hold draws."""
 UNPROFILED: Final = "placement and operator counts; no node was timed by itself"
@@ -125,6 +128,9 @@ def _compared(
 ) -> Comparison:
     answered, given = _answered(older), _answered(run)
     draws = [name for name in answered if name.startswith(DRAW)]
+    tried = {case.set for case in run.cases}
+    late = [name for name in draws if name not in tried]
+    slow = _slow(draws, late, cut=any(part.reason == "time" for part in _left(older)))
     errors = [f"{case.set}: {case.error}" for case in older.cases if case.error]
     outputs = tuple(output(model, how, name, rows, how.limits(policy)) for name in how.outputs)
     comparable = any(one.inputs for one in outputs)
@@ -140,8 +146,8 @@ def _compared(
         how.quantised,
         (len(answered) - len(draws), _drawn(older, len(draws))),
         outputs,
-        {**how.skipped, **_undrawn(older, draws)},
-        _unanswered(answered, given, run),
+        {**how.skipped, **_undrawn(older, draws), **_few(draws, () if slow else late)},
+        _unanswered(answered, given, () if slow else late),
         tuple(printable(one) for one in errors[:SHOWN]),
         (*_costs(model, how, run, older, submission, facts), *_time(latency)),
         latency,
@@ -160,9 +166,14 @@ def _answered(record: JobRecord) -> list[str]:
     return list(dict.fromkeys(case.set for case in record.cases if _good(case)))
 
 
+def _left(older: JobRecord) -> list[LeftOut]:
+    """Return which draws the release's run left out, by its word."""
+    return [part for one in older.probed if one.scope == "inside" for part in one.left_out if part.what == "draws"]
+
+
 def _undrawn(older: JobRecord, draws: Sequence[str]) -> dict[str, str]:
     """Say that no draw was compared where some were wanted: on goldens alone, too little was seen."""
-    left = [part for one in older.probed if one.scope == "inside" for part in one.left_out if part.what == "draws"]
+    left = _left(older)
     if draws or not left:
         return {}
     return {"draws": f"the release made none of {left[0].count} ({left[0].reason}); only goldens were compared"}
@@ -182,18 +193,25 @@ def _slowest(record: JobRecord | None) -> tuple[tuple[str, str, float], ...]:
     return tuple((one.op_type, one.provider, round(one.ms, 6)) for one in found[:8])
 
 
-def _unanswered(answered: Sequence[str], given: Sequence[str], run: JobRecord) -> tuple[str, ...]:
-    """Return the inputs that only the release answers.
+def _slow(draws: Sequence[str], late: Sequence[str], *, cut: bool) -> bool:
+    """Say whether a run that never came to ``late`` of the release's draws is slower than by chance: by half.
 
-    Both make draws as long as their time lasts, so that one may be some ahead of the other: what the submission
-    never came to counts only where that is more than half.
+    Both make draws as long as their time lasts, at different moments of one machine, so that one may be some ahead
+    of the other. ``cut``: so did the release, and of the handful that a large model comes to half is chance.
     """
-    missing = [name for name in answered if name not in given]
-    tried = {case.set for case in run.cases}
-    draws = [name for name in answered if name.startswith(DRAW)]
-    late = [name for name in missing if name.startswith(DRAW) and name not in tried]
-    counted = missing if 2 * len(late) > len(draws) else [name for name in missing if name not in late]
-    return tuple(counted[:SHOWN])
+    return 2 * len(late) > len(draws) and (not cut or len(draws) >= MEANT_DRAWS)
+
+
+def _few(draws: Sequence[str], late: Sequence[str]) -> dict[str, str]:
+    """Say that most of the few draws that the release made were not compared: little was seen beside goldens."""
+    if 2 * len(late) <= len(draws):
+        return {}
+    return {"draws": f"{len(draws) - len(late)} of {len(draws)} were compared; there was no time for more"}
+
+
+def _unanswered(answered: Sequence[str], given: Sequence[str], late: Sequence[str]) -> tuple[str, ...]:
+    """Return the inputs that only the release answers, but for ``late``: the submission never came to those."""
+    return tuple([name for name in answered if name not in given and name not in late][:SHOWN])
 
 
 def _good(case: Case) -> bool:

@@ -23,6 +23,7 @@ from acceptd.evidence import (
 )
 from acceptd.judge import beside
 from acceptd.placement_facts import OperatorTime, Profiled
+from acceptd.probe_facts import LeftOut, Probed
 from acceptd.report.document import document, for_team
 from acceptd.report.html import render
 from tests import judge_world as world
@@ -72,6 +73,37 @@ def test_inputs_that_only_the_release_answers_hold() -> None:
     # Draws end when their time is up, and one run may come to some more than the other: but not to twice as many.
     assert not regressions(judged(*same(), jobs=[world.run(cases=cases(DRAWS[:2]))])[0])
     assert regressions(judged(*same(), jobs=[world.run(cases=cases(DRAWS[:1]))])[0])
+
+
+def cut(draws: int) -> JobRecord:
+    """The release's run, which came to so many draws before its time was over."""
+    left = LeftOut(what="draws", count=60, reason="time")
+    made = [f"probe:draws-{number}" for number in range(draws)]
+    return older(cases=cases(made), probed=[Probed(scope="inside", left_out=[left])])
+
+
+def test_a_large_model_that_came_to_fewer_of_a_handful_of_draws_is_told_and_not_held() -> None:
+    """Two runs of 1.5 GiB came to two draws and to none in the same time: chance, and no fault of the model."""
+    judgement, _, _ = judged(*same(), jobs=[cut(3), world.run(cases=cases(DRAWS[:1]))])
+    assert regressions(judgement) == {"regression/not-comparable": ("info", "models.main: draws")}
+    assert judgement.verdict == "accepted"
+    told = [one.message for one in judgement.findings if one.code == "regression/not-comparable"]
+    assert told == ["1 of 3 were compared; there was no time for more"]
+    required, _, _ = judged(*same(), jobs=[cut(3), world.run(cases=cases(DRAWS[:1]))], table={"required": True})
+    assert required.verdict == "held"
+
+
+def test_a_model_too_slow_for_half_of_many_draws_holds_also_where_the_release_had_no_time_for_all() -> None:
+    assert "regression/not-answered" in regressions(
+        judged(*same(), jobs=[cut(8), world.run(cases=cases(DRAWS[:3]))])[0]
+    )
+    assert not regressions(judged(*same(), jobs=[cut(8), world.run(cases=cases(DRAWS[:4]))])[0])
+
+
+def test_an_error_on_one_of_a_handful_of_draws_holds_whatever_time_there_was() -> None:
+    failed = [*cases(DRAWS[1:2]), Case(set=DRAWS[0], repeat=0, error="RuntimeException: no")]
+    judgement, _, _ = judged(*same(), jobs=[cut(3), world.run(cases=failed)])
+    assert regressions(judgement)["regression/not-answered"] == ("hold", "models.main")
 
 
 # -- which models can be compared
