@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Literal
 
-from acceptd.evidence import Case, Facts, JobRecord, OutputStats, Submission
+from acceptd.evidence import Case, Facts, JobRecord, LeftOut, OutputStats, Submission
 from acceptd.judge import slower
 from acceptd.judge.beside import Beside, beside, wanted
 from acceptd.judge.jobs import Jobs
@@ -20,7 +20,6 @@ from acceptd.judge.slower import Latency
 from acceptd.judge.words import printable, safe
 from acceptd.policy.manifest import Manifest, ModelSpec
 from acceptd.policy.policy import Policy
-from acceptd.probe_facts import LeftOut
 
 VARIANTS: Final = frozenset({"prior", "timed-prior", "profiled-prior"})
 """Variants of runs of the release: what goes wrong there is no fault of the submission."""

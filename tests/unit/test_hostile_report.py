@@ -230,7 +230,8 @@ def test_what_a_child_left_running_is_ended_with_it(tmp_path: Path) -> None:
     text = "import os, signal\nif os.fork() == 0: signal.pause()\nos.write(1, b'%d' % os.getpgid(0))"
     found = child(text, tmp_path)
     assert found.code == 0
-    assert not alive(int(found.said))
+    while alive(int(found.said)):  # it was killed; when the kernel comes to it is not ours to say
+        os.sched_yield()
 
 
 def test_a_child_has_no_network(tmp_path: Path) -> None:

@@ -290,10 +290,13 @@ def test_the_contract_of_another_model_is_refused() -> None:
 
 @pytest.mark.parametrize("bounds", [[1.0, 0.0], [float("nan"), 1.0], [0.0, float("inf")]])
 def test_a_range_that_cannot_be_meant(bounds: list[float]) -> None:
-    def change(document: dict[str, Any]) -> None:
-        model(document)["inputs"][0]["range"] = bounds
-
-    assert before(world.facts(), world.a_manifest(change), None) == ["manifest/invalid-range"]
+    """A manifest with a bound that is no number is refused before; the judge relies on nobody for it."""
+    manifest = world.a_manifest()
+    (only,) = manifest.models
+    ranged = only.inputs[0].model_copy(update={"range": bounds})
+    changed = only.model_copy(update={"inputs": [ranged, *only.inputs[1:]]})
+    said = before(world.facts(), manifest.model_copy(update={"models": [changed]}), None)
+    assert said == ["manifest/invalid-range"]
 
 
 def test_the_runtime_has_the_last_word_on_the_interface() -> None:

@@ -372,7 +372,7 @@ def test_a_rotation_that_cannot_be_changes_nothing(world: World) -> None:
         ("root", {}, UsageError),
         ("release", {"compromised_from": size + 1}, UsageError),
         ("release", {"compromised_from": 0}, UsageError),
-        ("release", {"public": replace(current, role="release")}, ConfigError),
+        ("release", {"public": current._replace(role="release")}, ConfigError),
     ):
         with pytest.raises(error):
             turn(world, role, **more)

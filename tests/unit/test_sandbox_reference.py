@@ -82,7 +82,7 @@ def test_its_draws_and_bounds_are_those_of_the_run(tmp_path: Path) -> None:
     ours = values(*evaluate(spec, inputs))
     run = values(*execute(spec | {"probes": True}, inputs))
     assert (
-        {"set", "probe:draws-0", "probe:draws-1", "probe:high", "probe:dim-max:batch"} <= ours.keys() <= run.keys()
+        {"set", "probe:draws-0", "probe:draws-1", "probe:ones", "probe:dim-max:batch"} <= ours.keys() <= run.keys()
     )
     assert sum(ours[f"probe:draws-{number}"].shape[0] for number in range(2)) == 64
     for name, got in ours.items():
