@@ -51,6 +51,8 @@ class Lent:
         if path not in self.index:
             raise FileNotFoundError(2, "no such file")
         offset, size = self.index[path]
+        if offset + size > os.fstat(self.descriptor).st_size:  # before room is made for what is not there
+            raise OSError(5, "the blob is shorter than was said")
         data = bytearray()
         while len(data) < size and (piece := os.pread(self.descriptor, size - len(data), offset + len(data))):
             data += piece
