@@ -170,9 +170,8 @@ def _opening(
     # Absolute, as the root: a watch goes on after chdir(2), and must not begin a second memory elsewhere.
     remembering = None
     if state_file is not None:
-        from pathlib import (
-            Path,
-        )  # half as dear to import as the signatures are: here only who needs it pays for it
+        # Half as dear to import as the signatures are: only who needs it pays for it.
+        from pathlib import Path
 
         remembering = Path(os.path.abspath(state_file))
     base = os.fspath(os.path.abspath(root))

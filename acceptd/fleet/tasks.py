@@ -41,7 +41,8 @@ _UNBOUNDED: Final = frozenset({"decide", "given-up"})
 _LOOK: Final = """
     SELECT
       EXISTS (SELECT 1 FROM procrastinate_jobs WHERE args->>'submission' = %(submission)s
-              AND queueing_lock = %(key)s AND status IN ('todo', 'doing')) AS known,
+              AND queueing_lock = %(key)s AND status IN ('todo', 'doing')
+              AND (status = 'todo' OR NOT %(decides)s)) AS known,
       (SELECT count(*) FROM (SELECT 1 FROM procrastinate_jobs WHERE queue_name = %(queue)s
               AND status IN ('todo', 'doing') LIMIT %(all)s) AS a) AS total,
       (SELECT count(*) FROM (SELECT 1 FROM procrastinate_jobs WHERE queue_name = %(queue)s
@@ -190,6 +191,8 @@ class Tasks:
         asked = {
             "submission": task.submission,
             "key": task.key,
+            # A decision under way may have looked before that evidence came which is the reason for this one.
+            "decides": task.kind == "decide",
             "queue": task.queue,
             "team": task.team,
             "all": self.all_places,

@@ -126,6 +126,20 @@ def test_the_same_task_is_in_the_queue_once_whoever_defers_it_and_however_often(
         seen.go.set()
 
 
+def test_evidence_that_comes_while_it_is_decided_is_decided_about_once_more(url: str, tasks: Tasks) -> None:
+    """The decision under way may have looked before: counted as the same one, nobody would look again."""
+    seen = Seen()
+    seen.go.clear()
+    assert tasks.decide("s1", "mosaic/a") == "queued"
+    with working(url, ["promoter"], {"decide": seen}, slots=2):
+        seen.next()
+        assert tasks.decide("s1", "mosaic/a") == "queued"
+        assert tasks.decide("s1", "mosaic/a") == "known", "one more is enough for all that came"
+        seen.go.set()
+        seen.next()
+        assert tasks.decide("s2", "mosaic/a") == "queued"
+
+
 def test_a_task_is_deferred_with_the_records_change_or_neither_is(url: str, tasks: Tasks) -> None:
     from sqlalchemy import create_engine, text
 
