@@ -163,7 +163,7 @@ def pictures(found: Row) -> dict[str, str]:
     series = found["series"]
     roles = [one["role"] for one in found["growth"]]
     memory = [
-        (role, [(one["verdicts"], one["resident"][role] / MIB) for one in series if role in one["resident"]])
+        (role, [(one["verdicts"], one["held"][role] / MIB) for one in series if role in one["held"]])
         for role in roles
     ]
     queue = [
@@ -171,7 +171,7 @@ def pictures(found: Row) -> dict[str, str]:
         ("of those in the daemon's memory", [(one["verdicts"], one["queue"]) for one in series]),
     ]
     return {
-        "load-memory.svg": _chart("Resident memory of each process that lasts", "MiB", memory),
+        "load-memory.svg": _chart("Memory of its own of each process that lasts", "MiB", memory),
         "load-queue.svg": _chart("Drops that wait", "drops", queue),
     }
 

@@ -29,7 +29,7 @@ MOST_CONNECTIONS: Final = 48
 """Descriptors of the database: its pool of eight connections grows as threads ask at once, three files for
 each, and so may one that only reads; it stays then."""
 MOST_GROWTH: Final = 24 << 20
-"""Bytes that the median of a process's resident set may be larger in the last quarter of the verdicts than in the
+"""Bytes that the median of a process's own memory may be larger in the last quarter of the verdicts than in the
 second (the first is the warm-up): more than a median swings, far less than a leak of 4 KiB a drop in 10,000."""
 
 
@@ -55,8 +55,9 @@ class Sample:
     """Submissions that wait in the daemon's memory."""
     waiting: int
     """Drops without a verdict, wherever they wait."""
-    resident: dict[str, int]
-    """The largest process of each role that lasts, by role. Bytes."""
+    held: dict[str, int]
+    """Memory of its own of the largest process of each role that lasts, by role. Bytes. Anonymous: no pages of
+    files, which the kernel takes and gives as it likes."""
     together: int
     """All processes; pages that they share count for each. Bytes."""
     processes: dict[str, int]
@@ -94,6 +95,15 @@ def table(root: int | None = None) -> dict[int, Process]:
             words = _read(f"/proc/{pid}/cmdline").split("\0")
             every[pid] = Process(pid, above, _role(words, comm, above in outer), resident, spent)
     return every
+
+
+def _anonymous(pid: int) -> int:
+    """Return the bytes of a process's own pages that are in memory (proc_pid_statm(5)); 0 where it has ended."""
+    try:
+        _, resident, shared, *_ = _read(f"/proc/{pid}/statm").split()
+    except (OSError, ValueError):
+        return 0
+    return (int(resident) - int(shared)) * PAGE
 
 
 def _read(place: str) -> str:
@@ -145,17 +155,17 @@ def spent(root: int) -> float:
 def take(root: int, state: Path, verdicts: int, dropped: int) -> Sample:
     """Return what ``root``, a daemon that works on ``state``, and its descendants hold now."""
     those = below(root, table(root))
-    resident: dict[str, int] = {}
+    held: dict[str, int] = {}
     for one in those:
         role = "daemon" if one.pid == root else one.role
         if role in LASTING:
-            resident[role] = max(resident.get(role, 0), one.resident)
+            held[role] = max(held.get(role, 0), _anonymous(one.pid))
     return Sample(
         verdicts=verdicts,
         dropped=dropped,
         queue=_queue(state),
         waiting=dropped - verdicts,
-        resident=resident,
+        held=held,
         together=sum(one.resident for one in those),
         processes=dict(collections.Counter(one.role for one in those if one.pid != root)),
         descriptors=_count(f"/proc/{root}/fd"),
@@ -275,7 +285,7 @@ def more(before: Rest, after: Rest, lanes: int = 1) -> list[str]:
 
 @dataclass(slots=True)
 class Growth:
-    """How the resident set of one role went. Bytes."""
+    """How the memory of one role went. Bytes."""
 
     role: str
     first: int
@@ -294,8 +304,8 @@ class Growth:
 
 
 def growth(series: Sequence[Sample], role: str) -> Growth | None:
-    """Return how a role's resident set went; None where there are too few samples to say so."""
-    points = [(one.verdicts, one.resident[role]) for one in series if role in one.resident]
+    """Return how a role's memory went; None where there are too few samples to say so."""
+    points = [(one.verdicts, one.held[role]) for one in series if role in one.held]
     if len(points) < 8:
         return None
     end = points[-1][0]

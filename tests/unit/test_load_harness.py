@@ -116,8 +116,8 @@ def test_a_changing_drop_changes_until_it_has_no_name_and_its_descriptor_is_clos
     boxes.close()
 
 
-def sample(verdicts: int, resident: int) -> samples.Sample:
-    return samples.Sample(verdicts, verdicts, 0, 0, {"daemon": resident}, resident, {}, 0, 0, 0, 0, 0)
+def sample(verdicts: int, held: int) -> samples.Sample:
+    return samples.Sample(verdicts, verdicts, 0, 0, {"daemon": held}, held, {}, 0, 0, 0, 0, 0)
 
 
 def test_memory_that_grows_with_every_drop_is_told_and_a_warm_up_is_not() -> None:
