@@ -163,8 +163,6 @@ class TaskWorker:
                 if worker is not None:
                     loop.call_soon_threadsafe(worker.stop)
 
-    # -- the thread -------------------------------------------------------------------------------------
-
     def _main(self) -> None:
         try:
             with asyncio.Runner(loop_factory=Loop) as runner:
@@ -235,8 +233,6 @@ class TaskWorker:
                 task.cancel()
             await asyncio.gather(*beside, return_exceptions=True)
             await connector.close_now()
-
-    # -- one task ----------------------------------------------------------------------------------------
 
     async def _perform(self, connector: Any, context: Any) -> None:
         import procrastinate.exceptions
