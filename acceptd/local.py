@@ -205,9 +205,8 @@ def _judge(
     drop = Drop(id=name, team=team, name=source.name, source=source, kind=kind)
 
     def stage(name: str) -> None:
-        if (
-            name != "seal"
-        ):  # which is copying, hashing and the start of a cell: two cores have enough to do till then
+        # Sealing is copying, hashing and the start of a cell: two cores have enough to do till then.
+        if name != "seal":
             place.tools.comparer.start()
         progress(name)
 
