@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from acceptd.compare.task import Kind, Slice
+from acceptd.compare.task import Slice
 from acceptd.evidence import Case, JobRecord
-from acceptd.policy.manifest import ModelSpec, OutputSpec
+from acceptd.policy.manifest import ModelSpec
 
 
 def outputs_key(model: str, variant: str = "") -> str:
@@ -29,10 +29,3 @@ def outputs_of(model: ModelSpec, case: Case, variant: str = "") -> dict[str, Sli
     key = outputs_key(model.name, variant)
     pairs = zip(names, case.outputs, strict=False)
     return {name: Slice(file=key, value=named.value) for name, named in pairs}
-
-
-def kind_of(output: OutputSpec | None) -> Kind:
-    """Return what the last axis means where two runs of one model are compared: classes, or values."""
-    if output is not None and output.kind in {"logits", "probabilities"}:
-        return "logits" if output.kind == "logits" else "probabilities"
-    return "values"

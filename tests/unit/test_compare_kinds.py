@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from acceptd.compare import audio as audio_module
+from acceptd.compare import embedding as embedding_module
 from acceptd.compare import values as values_module
 from tests.compare_world import BOXES, Values
 
@@ -221,6 +222,32 @@ def test_equal_rows_are_equally_near_and_two_rows_have_no_neighbours(world: Valu
     few = world.one(same[:2], same[:2], "embedding").embedding
     assert few is not None
     assert (few.k, few.neighbours) == (0, None)
+
+
+def test_rows_of_another_width_are_no_neighbours_of_those_before_them(world: Values) -> None:
+    random = np.random.default_rng(6)
+    narrow, wide = (random.normal(size=(9, width)).astype(np.float32) for width in (4, 5))
+    pairs = [
+        world.pair(one, one, "embedding", name, how={"neighbours": 3})
+        for name, one in (("narrow", narrow), ("wide", wide))
+    ]
+    first, second = (row.embedding for row in world.rows(*pairs))
+    assert first is not None
+    assert second is not None
+    assert (first.neighbours, second.neighbours) == (1.0, None)
+    assert (second.rows, second.min_cosine) == (9, 1.0)
+
+
+def test_a_row_too_wide_to_be_kept_has_a_direction_and_no_neighbours(
+    world: Values, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(values_module, "CHUNK_ELEMENTS", 8)
+    monkeypatch.setattr(embedding_module, "MAX_ELEMENTS", 64)
+    rows = np.random.default_rng(6).normal(size=(9, 20)).astype(np.float32)
+    found = world.one(rows, -rows, "embedding", how={"neighbours": 3}).embedding
+    assert found is not None
+    assert (found.rows, found.neighbours) == (9, None)
+    assert found.min_cosine == pytest.approx(-1.0)
 
 
 # -- all kinds

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from acceptd.evidence import Quantisation
+from acceptd.compare.relations import Relations
+from acceptd.evidence import Case, Named, Quantisation, SequenceRef, TensorRef
 from acceptd.judge import relations
 from acceptd.policy.policy import Policy
 from sandbox import metamorphic, probing, session
@@ -339,3 +340,42 @@ def three_features() -> bytes:
             numpy_helper.from_array(BIAS, "b"),
         ],
     )
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        TensorRef(dtype="string", shape=[2, 3], offset=0, nbytes=24),
+        TensorRef(dtype="float32", shape=[], offset=0, nbytes=4),
+        TensorRef(dtype="float32", shape=[0, 3], offset=0, nbytes=0),
+        TensorRef(dtype="float32", shape=[5, 3], offset=0, nbytes=61),
+        SequenceRef(items=[judge_world.ref()]),
+    ],
+    ids=["strings", "a scalar", "no rows", "rows of no width", "a sequence"],
+)
+def test_what_has_no_rows_to_cut_is_held_against_no_row(told: TensorRef | SequenceRef) -> None:
+    """Its references are a job's word: rows that are none must not become references of ours."""
+    fed = ("probe:draws-0", "meta:draws", "meta:single", "meta:order", "meta:min", "meta:odd", "meta:max")
+    cases = [Case(set=name, repeat=0, outputs=[Named(name="probabilities", value=told)]) for name in fed]
+    main, second = judge_world.run(cases=cases), judge_world.unoptimised(cases=cases)
+    manifest = judge_world.a_manifest()
+    found = [*Relations(manifest, manifest.models[0], None, Policy(), [], main, second).pairs()]
+    assert {"fresh", "unoptimised"} <= {one.against for one in found}
+    assert not {"row", "order"} & {one.against for one in found}
+
+
+def test_a_model_that_answers_once_is_held_against_all_that_were_asked_at_once() -> None:
+    """Where no row was asked alone the answer of one call stands for each of them, and none is invented."""
+    one = SequenceRef(items=[judge_world.ref()])
+    empty = SequenceRef(items=[])
+    for single, expected in ((one, [judge_world.ref()] * 4), (empty, []), (judge_world.ref(), None)):
+        cases = [
+            Case(set=name, repeat=0, outputs=[Named(name="probabilities", value=value)])
+            for name, value in (("meta:calls", single), ("meta:concurrent-4", one))
+        ]
+        manifest = judge_world.a_manifest()
+        second = judge_world.unoptimised(cases=cases)
+        found = Relations(manifest, manifest.models[0], None, Policy(), [], judge_world.run(), second).pairs()
+        (pair,) = [pair for pair in found if pair.against == "concurrent"]
+        value = pair.expected.value
+        assert (value.items if isinstance(value, SequenceRef) else None) == expected
