@@ -16,11 +16,9 @@ team drops as a user of its own. Drops come as fast as they can be written, unti
 from __future__ import annotations
 
 import argparse
-import collections
 import ctypes
 import json
 import os
-import platform
 import random
 import resource
 import shutil
@@ -31,18 +29,17 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from acceptd.work.admission import OVERTAKINGS
 from tests.fleet import embedded
 from tests.fleet.mixed import Piece
 from tests.fleet.processes import Bell, Running
-from tests.fleet.promises import verified
-from tests.load import promises, samples
-from tests.load.drops import FLOOD, LONE, ONE_PART_IN, Boxes, drops, teams
-from tests.load.order import Event, Order, order
+from tests.load import samples
+from tests.load.drops import ONE_PART_IN, Boxes, drops, teams
+from tests.load.figures import SAMPLES, Seen, Soaked, look
+from tests.load.order import Event
 from tests.load.processor import Account
 
 FIRST_UID: Final = 60_000
@@ -56,59 +53,8 @@ KINDS: Final[dict[str, Literal["claimed", "begun", "judged"]]] = {
 """What the daemon's events say of a drop; its first stage is its beginning."""
 WARM: Final = 12
 """Drops before the first look at what is there at rest: every lane has judged some of each kind by then."""
-SAMPLES: Final = 200
 MOST_STEP: Final = 5
 """Verdicts from one sample to the next at most; of more than SAMPLES every so-manieth is kept."""
-
-
-@dataclass
-class Soaked:
-    """What came of it."""
-
-    seed: int
-    drops: int = 0
-    wanted: int = 0
-    teams: int = 0
-    users: int = 0
-    parts: int = 0
-    families: dict[str, int] = field(default_factory=dict)
-    verdicts: dict[str, int] = field(default_factory=dict)
-    unwhole: dict[str, int] = field(default_factory=dict)
-    """Verdicts of what was half copied or changed."""
-    backlog: int = 0
-    queue_limit: int = 0
-    lanes: int = 0
-    most_waiting: int = 0
-    most_queue: int = 0
-    processor_s: float = 0.0
-    """Of the daemon and of all that it ever started, from the end of the warm-up on."""
-    processor_by: str = ""
-    per_processor_s: float = 0.0
-    harness_s: float = 0.0
-    """Processor time of who drops and looks."""
-    stopped: str = ""
-    """Why not all that was dropped was judged; empty: it was."""
-    unjudged: int = 0
-    elapsed_s: float = 0.0
-    growth: list[samples.Growth] = field(default_factory=list)
-    together_most: int = 0
-    descriptors_most: int = 0
-    threads_most: int = 0
-    processes_most: dict[str, int] = field(default_factory=dict)
-    sealed_most: int = 0
-    log_most: int = 0
-    index: float = 0.0
-    claimed_after_most: int = 0
-    """Verdicts between a whole drop's appearance and its claim: one thread claims for all teams."""
-    flood: dict[str, float] = field(default_factory=dict)
-    """What drops of the team that floods waited for, in verdicts."""
-    others: dict[str, float] = field(default_factory=dict)
-    lone: dict[str, float] = field(default_factory=dict)
-    state_bytes: dict[str, int] = field(default_factory=dict)
-    ledger_bytes_each: int = 0
-    host: dict[str, str] = field(default_factory=dict)
-    series: list[dict[str, Any]] = field(default_factory=list)
-    broken: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,112 +252,8 @@ class Soak:
     # -- what came of it --------------------------------------------------------------------------------
 
     def _look(self) -> None:
-        found, state = self.found, self.state
-        found.drops, found.parts = len(self.dropped), len(self.boxes.parts)
-        found.users = len(set(self.boxes.uids.values())) or 1
-        found.families = dict(collections.Counter(piece.family for piece in self.dropped))
-        book, _ = promises.read(state)
-        found.verdicts = dict(collections.Counter(one.verdict for one in book.verdicts))
-        unwhole = [f"{one.drop[5:]} {one.verdict}" for one in book.verdicts if one.drop in self.boxes.whole]
-        found.unwhole = dict(sorted(collections.Counter(unwhole).items()))
-        found.unjudged = found.drops - len(book.verdicts)
-        found.broken += promises.broken(state, self.dropped, sure=self.plan.sure, whole=not found.stopped)
-        found.broken += promises.other_bytes(state, self.boxes.whole)
-        found.broken += promises.strangers(state, self.dropped, self.boxes.uids)
-        if not found.stopped:  # what was not judged lies where it was
-            found.broken += promises.left(state, self.boxes.parts)
-        found.broken += verified(state)
-        found.broken += [f"logged: {line}" for line in self._lost[:20]]
-        self._bounds()
-        self._turns(order(self._events))
-        self._claims({one.submission: one.drop for one in book.verdicts})
-        self._bytes()
-        found.host = {
-            "cores": str(os.cpu_count()), "kernel": platform.release(), "python": platform.python_version(),
-            "load": " ".join(f"{one:.1f}" for one in os.getloadavg()),
-            "date": time.strftime("%Y-%m-%d", time.gmtime()),
-        }  # fmt: skip
-        found.series = [asdict(one) for one in self._series[:: 1 + len(self._series) // SAMPLES]]
-
-    def _bounds(self) -> None:
-        found, series = self.found, self._series
-        found.lanes = os.cpu_count() or 1
-        found.queue_limit = self.plan.queue
-        if not series:
-            found.broken.append("nobody looked at it even once")
-            return
-        found.most_queue = max(one.queue for one in series)
-        found.together_most = max(one.together for one in series)
-        found.descriptors_most = max(one.descriptors for one in series)
-        found.threads_most = max(one.threads for one in series)
-        found.sealed_most = max(one.sealed for one in series)
-        found.log_most = max(one.log_bytes for one in series)
-        for one in series:
-            for role, number in one.processes.items():
-                found.processes_most[role] = max(found.processes_most.get(role, 0), number)
-        if found.most_queue > self.plan.queue + found.lanes:
-            found.broken.append(f"{found.most_queue} waited in memory, and {self.plan.queue} may")
-        if found.sealed_most > 2 * found.lanes + 1:
-            found.broken.append(f"{found.sealed_most} sealed copies at once, for {found.lanes} lanes")
-        if found.log_most > promises.MOST_LOG:
-            found.broken.append(f"the database's write-ahead log came to {found.log_most} bytes")
-        for role in samples.LASTING:
-            went = samples.growth(series, role)
-            if went is not None:
-                found.growth.append(went)
-                if went.too_much:
-                    found.broken.append(f"memory of the {role}: {went.first} bytes, later {went.last}")
-
-    def _turns(self, told: Order) -> None:
-        found, lanes = self.found, self.found.lanes
-        found.index, found.most_waiting = round(told.index, 4), told.most_waiting
-        groups = {FLOOD: found.flood, LONE: found.lone}
-        for name, those in _grouped(told, groups).items():
-            groups.get(name, found.others).update(
-                {
-                    "drops": len(those),
-                    "passed_most": max(one.passed for one in those),
-                    "passed_mean": round(sum(one.passed for one in those) / len(those), 1),
-                    "waiting_mean": round(sum(one.waiting for one in those) / len(those), 1),
-                }
-            )
-        found.broken += [
-            f"{one.submission} of {one.team}: {one.passed} verdicts of others came before its own, and "
-            f"{one.before} of its own team waited before it"
-            for one in told.late(self.plan.teams, OVERTAKINGS, lanes)
-        ]
-        found.broken += [
-            f"{one.submission} of {one.team}: {one.own} of its own team were begun before it, and "
-            f"{one.before} had come before it"
-            for one in told.overtaken(lanes)
-        ]
-
-    def _claims(self, names: dict[str, str]) -> None:
-        """Note how many verdicts came between a drop's appearance and its claim, at most."""
-        judged = 0
-        for what, submission, _ in self._events:
-            judged += what == "judged"
-            appeared = self._appeared.get(promises.bare(names.get(submission, "")), judged)
-            if what == "claimed":
-                self.found.claimed_after_most = max(self.found.claimed_after_most, judged - appeared)
-
-    def _bytes(self) -> None:
-        for name in ("ledger.sqlite3", "store", "releases", "outbox", "quarantine", "inbox", "sealed", "tmp"):
-            self.found.state_bytes[name] = _below(self.state / name)
-        self.found.ledger_bytes_each = self.found.state_bytes["ledger.sqlite3"] // max(1, self.found.drops)
-
-
-def _grouped(told: Order, apart: Any) -> dict[str, list[Any]]:
-    found = collections.defaultdict(list)
-    for one in told.waited:
-        found[one.team if one.team in apart else ""].append(one)
-    return dict(found)
-
-
-def _below(place: Path) -> int:
-    if place.is_file():
-        return place.stat().st_size
-    return sum(file.lstat().st_size for file in place.rglob("*") if file.is_file() and not file.is_symlink())
+        seen = Seen(self.dropped, self.boxes, self._series, self._events, self._appeared, self._lost)
+        look(self.found, self.state, seen, self.plan.queue, sure=self.plan.sure)
 
 
 def _apart() -> Sequence[str]:
