@@ -23,7 +23,7 @@ from acceptd.policy.check import KINDS, Kind, examine
 from acceptd.policy.difference import changes
 from acceptd.policy.load import digest, load_policy
 from acceptd.report.escape import line
-from acceptd.report.explain import explained, near, print_explained
+from acceptd.report.explain import explained, known_code, print_explained
 from acceptd.rules import policy_file
 
 app = typer.Typer(help="The acceptor's rules.", no_args_is_help=True)
@@ -148,10 +148,8 @@ def explain(
         raise UsageError(
             "give one finding code, or --all", remedy="acceptd policy explain external-data/path-escape"
         )
-    if code and code not in CODES:
-        found = near(code)
-        hint = f"did you mean {', '.join(found)}?" if found else "--all lists every code"
-        raise UsageError(f"there is no finding code {code!r}", remedy=hint)
+    if code:
+        known_code(code)
     configured: Mapping[str, str] = {}
     if policy:
         directory = policies_directory(load_settings(chosen_state(state)))

@@ -103,8 +103,10 @@ def _bucket(url: str, endpoint: str) -> Remote:
     try:
         table = ObjectsTable(url=url, endpoint=endpoint)
     except ValidationError as error:
-        words = str(error.errors()[0]["msg"]).removeprefix("Value error, ")
-        raise UsageError(words, remedy="write s3://bucket/prefix") from None
+        first = error.errors()[0]
+        words, of_endpoint = str(first["msg"]).removeprefix("Value error, "), first["loc"] == ("endpoint",)
+        remedy = "write --endpoint https://host:port" if of_endpoint else "write s3://bucket/prefix"
+        raise UsageError(words, remedy=remedy) from None
     return open_objects(table, Path()).remote
 
 

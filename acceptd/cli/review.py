@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,6 +18,7 @@ from acceptd.errors import MalformedError, UsageError
 from acceptd.record.entry import Entry, utc_now
 from acceptd.record.queue import Queue
 from acceptd.report.escape import line
+from acceptd.report.explain import known_code
 from acceptd.review import decision as decisions
 from acceptd.review import keys as own
 from acceptd.review import revocation
@@ -178,7 +181,7 @@ def waive(
     state: StateOption = None,
 ) -> None:
     """Waive finding codes for this model until they expire, for later bundles too."""
-    _decide("waive", submission, reason, key, output, channel, days, state, codes=tuple(codes))
+    _decide("waive", submission, reason, key, output, channel, days, state, codes=tuple(map(known_code, codes)))
 
 
 @app.command("attest")
@@ -231,7 +234,10 @@ def revoke(
     with opened(state) as office:
         ledger = office.desk.ledger
         whole = whole_digest(ledger, digest)
-        made = revocation.about(ledger.origin, whole, reason=reason, rollback=roll_back, expires_at=expiry(days))
+        with _said("revoke"):
+            made = revocation.about(
+                ledger.origin, whole, reason=reason, rollback=roll_back, expires_at=expiry(days)
+            )
         payload = revocation.to_sign(made)
         if key is not None:
             enter(office, revocation.sign(payload, own.load(key)))
@@ -285,21 +291,32 @@ def _decide(
     _one_of(key, output)
     with opened(state) as office:
         entry = _verdict(office.desk, submission)
-        made = decisions.about(
-            entry,
-            office.desk.ledger.origin,
-            word,
-            channel=office.policy.channel(channel or office.policy.release.channel).name,
-            reason=reason,
-            expires_at=expiry(days),
-            codes=codes,
-            attestations=attestations,
-        )
+        name = office.policy.channel(channel or office.policy.release.channel).name
+        with _said(word):
+            made = decisions.about(
+                entry,
+                office.desk.ledger.origin,
+                word,
+                channel=name,
+                reason=reason,
+                expires_at=expiry(days),
+                codes=codes,
+                attestations=attestations,
+            )
         payload = decisions.to_sign(made)
         if key is not None:
             enter(office, decisions.sign(payload, own.load(key)))
             return
     _write(output, payload)
+
+
+@contextmanager
+def _said(word: str) -> Iterator[None]:
+    """What cannot be meant is a wrong word of who types it, not a signed file that does not verify."""
+    try:
+        yield
+    except MalformedError as error:
+        raise UsageError(str(error), remedy=f"see acceptd review {word} --help") from error
 
 
 def _one_of(key: Path | None, output: Path | None) -> None:

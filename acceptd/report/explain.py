@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
+from acceptd.errors import UsageError
 from acceptd.finding_examples import examples
 from acceptd.judge.codes import CODES, changeable, group
 
@@ -26,6 +27,15 @@ def near(code: str, most: int = 5) -> list[str]:
     found += [tails[tail] for tail in get_close_matches(code.rpartition("/")[2], tails, n=most, cutoff=0.7)]
     found += [name for name in sorted(CODES) if group(name) == group(code)]
     return list(dict.fromkeys(found))[:most]
+
+
+def known_code(code: str) -> str:
+    """Return a finding code as it is; raise UsageError, with what was perhaps meant, where it is none."""
+    if code not in CODES:
+        found = near(code)
+        hint = f"did you mean {', '.join(found)}?" if found else "acceptd policy explain --all lists every code"
+        raise UsageError(f"there is no finding code {code!r:.80}", remedy=hint)
+    return code
 
 
 def explained(code: str) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import os
 from pathlib import Path
+from typing import Final
 
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
@@ -13,6 +14,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from acceptd.errors import ConfigError, UsageError
 from acceptd.record.keys import Signer, private_pem, read_owned
 from acceptd.review.decision import ROLE
+
+_REMEDY: Final = "name your private key (`review keygen`)"
 
 
 def make(path: Path) -> Signer:
@@ -30,13 +33,13 @@ def make(path: Path) -> Signer:
 
 def load(path: Path) -> Signer:
     """Return the key in a file; raise ConfigError for a link, one that others may read, or no Ed25519 key."""
-    data = read_owned(path, None, forbidden=0o077, remedy="name your private key (`review keygen`)")
+    data = read_owned(path, None, forbidden=0o077, remedy=_REMEDY)
     try:
         private = serialization.load_pem_private_key(data, password=None)
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
-        raise ConfigError(f"{path}: no private key in PKCS8 PEM without a password") from error
+        raise ConfigError(f"{path}: no private key in PKCS8 PEM without a password", remedy=_REMEDY) from error
     if not isinstance(private, Ed25519PrivateKey):
-        raise ConfigError(f"{path}: not an Ed25519 key")
+        raise ConfigError(f"{path}: not an Ed25519 key", remedy=_REMEDY)
     return Signer.of(ROLE, private)
 
 
