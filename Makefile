@@ -49,10 +49,11 @@ coverage: setup  ## lines and branches of acceptd/ that tests reach, in every pr
 	-.venvs/coverage/bin/python -m pytest -q $(BESIDE_WAITING) --timeout 1200 -p tools.covered_tests -m "not slow" $(LAYERS)
 	.venvs/coverage/bin/python -m tools.coverage_report $(if $(filter-out $(LAYERS),$(ALL_LAYERS)),,--whole) $(if $(KEEP),--keep)
 
-mutation: setup  ## a sample of changes to judge/, record/ and release/ that a test should notice: survivors into bench/mutation.json (PACKAGES=judge SEED=n FILES=n SAMPLE=n MINUTES=n)
+mutation: setup  ## a sample of changes to judge/, record/ and release/ that a test should notice: survivors into bench/mutation.json (PACKAGES=judge ONLY="trust store" SEED=n FILES=n SAMPLE=n SECONDS=n MINUTES=n)
 	@sh tools/mutation_env.sh
 	@for package in $(or $(PACKAGES),judge record release); do \
 	  nice $(PY) -m tools.mutation $$package --seed $(or $(SEED),1) --files $(or $(FILES),0) \
+	    $(if $(ONLY),--only $(ONLY)) --seconds $(or $(SECONDS),20) \
 	    --sample $(or $(SAMPLE),300) $(if $(MINUTES),--minutes $(MINUTES)) || exit; done
 
 soak-cell: setup  ## 1,000 jobs in one cell, a third of them crashing, hanging or bombing: nothing may be left

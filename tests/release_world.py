@@ -146,10 +146,10 @@ class World:
         """Accept and promote in one go."""
         return self.promote(self.accepted(version, **more))
 
-    def rollback(self, digest: str | None = None, *, channel: str = "production") -> Release:
+    def rollback(self, digest: str | None = None, *, channel: str = "production", **more: Any) -> Release:
         return rollback(
             self.state, self.ledger, self.keys, model_id=MODEL, channel=channel, reason="back", digest=digest,
-            terms=self.terms,
+            terms=self.terms, **more,
         )  # fmt: skip
 
     def revoke(self, digest: str, *, rollback: bool = False) -> Revocation:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tools.mutation import copied_beside, counted, drawn, ending
+from tools.mutation import ROOT, TESTS, copied_beside, counted, drawn, ending, named_files, quickest
 
 pytestmark = pytest.mark.unit
 NAMES = [
@@ -44,3 +44,27 @@ def test_the_package_that_is_mutated_is_not_copied_over_its_mutants_when_a_run_g
         "acceptd/record",
         "tests",
     ]
+
+
+def test_a_mutant_meets_the_quickest_tests_first_and_as_many_as_end_in_its_seconds() -> None:
+    took = {"slow": 9.0, "quick": 0.5, "usual": 1.0, "same": 1.0}
+    assert quickest(took, took, 20) == ["quick", "same", "usual", "slow"]
+    assert quickest(took, took, 2.5) == ["quick", "same", "usual"]
+    assert quickest({"slow"}, took, 2.5) == ["slow"], "else nothing at all would be held against the mutant"
+    assert quickest([], took, 2.5) == []
+
+
+def test_a_file_that_is_not_there_is_no_sample_of_nothing() -> None:
+    assert named_files("release", ["trust", "store", "trust"]) == [
+        "acceptd/release/store.py",
+        "acceptd/release/trust.py",
+    ]
+    with pytest.raises(
+        FileNotFoundError, match=r"acceptd/judge/waivers\.py is not there: name files as in --only"
+    ):
+        named_files("judge", ["verdict", "waivers"])
+
+
+@pytest.mark.parametrize("package", TESTS)
+def test_every_pattern_of_tests_finds_some(package: str) -> None:
+    assert all(list(ROOT.glob(pattern)) for pattern in TESTS[package])

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from acceptd.errors import MalformedError, ProfileRefusedError, ReleaseError
+from acceptd.errors import DigestMismatchError, MalformedError, ProfileRefusedError, ReleaseError
 from acceptd.policy.profile import Profile
-from acceptd.record.canonical import document_digest
+from acceptd.record.canonical import digest, document_digest
+from acceptd.release import held as held_for
 from acceptd.release import trust
 from acceptd.release.history import current_releases, history
 from acceptd.release.model import ReleaseDocument, ReleasedProfile, SessionOptions
@@ -132,3 +133,39 @@ def test_one_profile_twice_is_malformed(world: World) -> None:
     rewritten(world, 1, lambda payload: payload.update(profiles=payload["profiles"] * 2))
     with pytest.raises(MalformedError, match="twice"):
         world.open(profile="cpu")
+
+
+# The runtime that a release says it was accepted on
+
+LIBRARIES = [
+    {"name": "libc.so.6", "sha256": "b" * 64},
+    {"name": "libc.so.6", "sha256": "c" * 64},
+    {"name": "libm.so.6", "sha256": "a" * 64},
+]
+IDENTITY = digest({"libraries": LIBRARIES, "onnxruntime": "1.32.0"})
+
+
+def runtime_of(libraries: list[Any], identity: str = IDENTITY) -> Any:
+    record = {"onnxruntime": "1.32.0", "libraries": libraries}
+    document = {"runtimes": [{"profile": "other", "record": {"libraries": []}}, {"profile": "cpu", "record": record}]}
+    facts = trust.ReleaseFacts(MODEL, "production", 1, "0" * 64, (), {}, {}, (), document)
+    return held_for.runtime(facts, held_for.Held("cpu", {}, ("cpu", "other"), identity))
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 0, 2), (1, 2, 0)])
+def test_the_order_in_which_libraries_stand_does_not_change_a_runtime(order: tuple[int, ...]) -> None:
+    """A list in another order, also of one name twice, is no lie; the record comes back as it is signed."""
+    stands = [LIBRARIES[index] for index in order]
+    assert runtime_of(stands) == {"onnxruntime": "1.32.0", "libraries": stands}
+
+
+@pytest.mark.parametrize("lost", range(3))
+def test_a_runtime_without_one_of_its_libraries_is_not_that_of_its_identity(lost: int) -> None:
+    with pytest.raises(DigestMismatchError, match="a runtime is not the one of its runtime identity"):
+        runtime_of([one for index, one in enumerate(LIBRARIES) if index != lost])
+
+
+@pytest.mark.parametrize("library", [{"name": "libc.so.6"}, {"sha256": "a" * 64}, "libc.so.6", None])
+def test_a_library_of_a_runtime_without_name_or_digest_is_malformed(library: Any) -> None:
+    with pytest.raises(MalformedError, match="a library of a runtime has no name or digest"):
+        runtime_of([library, *LIBRARIES])

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from acceptd.errors import ReleaseError, RevokedError
+from acceptd.record.entry import Entry
 from acceptd.release.revoke import revoke
 from acceptd.release.signers import ReleaseKeys
 from tests.release_world import MODEL, World, payload_of, types_of
@@ -50,6 +51,27 @@ def test_rollback_without_anything_to_go_back_to(world: World) -> None:
     world.released("1.0.0")
     with pytest.raises(ReleaseError, match="no older release"):
         world.rollback()
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_rollback_to_what_people_have_rejected_since_is_refused_and_changes_nothing(
+    world: World, named: bool
+) -> None:
+    older = world.accepted("1.0.0")
+    world.promote(older)
+    world.released("2.0.0")
+    before, asked = types_of(world), []
+
+    def rejected(entry: Entry) -> str:
+        asked.append(entry.seq)
+        return "rejected by ann"
+
+    with pytest.raises(ReleaseError) as told:
+        world.rollback(older.digest if named else None, rejected=rejected)
+    assert str(told.value) == f"{older.digest} (number 1) is rejected by ann since; name another release with --to"
+    assert asked == [older.verdict_seq], "the verdict that the older release rests on, not the current one's"
+    assert (types_of(world), world.open().number) == (before, 2)
+    assert world.rollback(older.digest if named else None, rejected=lambda _entry: "").number == 3
 
 
 def test_rollback_hashes_the_older_bundle_again(world: World) -> None:
