@@ -254,6 +254,19 @@ def test_a_smoke_set_with_expected_values_was_not_ordered() -> None:
     assert "sandbox/protocol-violation" in world.codes(world.verdict(given), "reject")
 
 
+@pytest.mark.parametrize("name", ["never_ordered", world.SETS[0]])
+def test_a_set_that_nobody_ordered_hides_nothing_of_those_after_it(name: str) -> None:
+    first, second = world.vector_sets()
+    foreign = first.model_copy(update={"name": name})
+    empty = second.model_copy(update={"expected": []})
+    told = world.vectors(vectors=Vectors(sets=[first, foreign, empty]))
+    found = world.verdict(world.submission([told])).findings
+    assert [(one.code, one.where) for one in found if one.stage == "vectors" and one.severity == "reject"] == [
+        ("sandbox/protocol-violation", f"main: {name}"),
+        ("vectors/empty-set", f"main: {world.SETS[1]}"),
+    ]
+
+
 def test_a_golden_input_outside_its_range_is_rejected_by_the_comparers_word() -> None:
     for row, rejected in (
         (InputStats(set="s", model="main", input="features", n=4), False),

@@ -8,9 +8,19 @@ from typing import Any
 
 import pytest
 
-from acceptd.evidence import HeldOut, HeldOutUnder, JobRecord, Named, Problem, Statistics, Submission, Vectors
+from acceptd.evidence import (
+    HeldOut,
+    HeldOutUnder,
+    JobRecord,
+    KeptFile,
+    Named,
+    Problem,
+    Statistics,
+    Submission,
+    Vectors,
+)
 from acceptd.judge.finding import Judgement
-from acceptd.judge.heldout import due
+from acceptd.judge.heldout import due, parts
 from acceptd.policy.policy import Policy
 from acceptd.report import html, junit, sarif
 from acceptd.report.document import document, for_team
@@ -162,6 +172,8 @@ OUTAGES: dict[str, Callable[[], HeldOut]] = {
         own.decoded(), ended("unavailable", "runtime/version-mismatch"), statistics=None
     ),
     "no decoding": lambda: own.held(world.record("vectors", ending="lost", vectors=None), statistics=None),
+    "nothing decoded": lambda: own.held(world.record("vectors", vectors=None), statistics=None),
+    "no job at all": lambda: own.held(own.a_run()),
     "a set that cannot be read": lambda: own.held(undecoded(), own.a_run()),
     "no comparer": lambda: own.held(statistics=None),
     "unpaired": lambda: own.held(statistics=Statistics(problems=[problem()])),
@@ -185,6 +197,25 @@ def test_what_is_nobodys_fault_is_inconclusive_and_the_same_bytes_too(outage: st
     found = judged(held)
     assert (found.verdict, found.reason) == ("inconclusive", "a required stage is missing: heldout")
     assert team(held) == team(OUTAGES["lost"]())
+
+
+@pytest.mark.parametrize(
+    ("outage", "words"),
+    [
+        ("lost", "run ended by lost: SIGKILL that acceptd did not send"),
+        ("nothing decoded", "held-out sets that cannot be decoded: all of them"),
+        ("no job at all", "held-out sets that cannot be decoded: all of them"),
+        ("a set that cannot be read", "held-out sets that cannot be decoded: zebra_1/output_0.pb: 0.57"),
+        ("no comparer", "no statistics"),
+        ("unpaired", "zebra_1/output_0.pb: 0.57"),
+        ("not there", "0.57: no such directory"),
+    ],
+)
+def test_a_reviewer_reads_why_nothing_was_evaluated(outage: str, words: str) -> None:
+    (result,) = [one for one in judged(OUTAGES[outage]()).findings if one.code == "heldout/result"]
+    assert result.message == words
+    assert result.evidence["result"] == "not evaluated"
+    assert result.evidence["findings"] == []
 
 
 def test_a_pass_leaves_the_team_no_trace_of_an_evaluation() -> None:
@@ -271,6 +302,23 @@ def test_a_failure_under_one_profile_alone_is_the_one_bit_whichever_profile_is_j
         assert any(one["code"].startswith(code) for one in result.evidence["findings"])
         assert all(one["where"].startswith("npu: ") for one in result.evidence["findings"])
         assert team(held) == alone, "nothing says which profile it was, or how"
+
+
+def test_each_profile_has_its_own_runs_figures_and_kept_bytes_and_all_share_what_was_decoded() -> None:
+    """A replay compares again the bytes that are kept under each profile: none may stand in for another's."""
+    rows = [own.row("heldout-1", exceeding=1)]
+    first, second = (KeptFile(sha256=char * 64, size=12) for char in "ab")
+    further = [HeldOutUnder(profile="npu", statistics=Statistics(outputs=rows), kept={"runs": second})]
+    runs = [own.a_run(), own.a_run(profile="npu")]
+    held = own.held(own.decoded(), *runs, further=further, kept={"runs": first})
+    (empty, usual), (name, under) = parts(held)
+    assert (empty, name) == ("", "npu")
+    assert [one.jobs for one in (usual, under)] == [[own.decoded(), run] for run in runs]
+    assert [one.kept for one in (usual, under)] == [{"runs": first}, {"runs": second}]
+    assert under.statistics == Statistics(outputs=rows)
+    assert usual.statistics == held.statistics
+    assert [one.further for one in (usual, under)] == [[], []]
+    assert {one.nonce for one in (usual, under)} == {held.nonce}
 
 
 def test_a_profile_whose_run_was_lost_makes_the_whole_evaluation_inconclusive() -> None:

@@ -78,6 +78,14 @@ def test_every_limit_has_a_cap_and_a_bound_that_is_no_looser_where_nothing_is_de
         assert bound >= cap if least(name) else bound <= cap
 
 
+@pytest.mark.parametrize(("kind", "top_k"), [("probabilities", None), ("logits", None), ("probabilities", 2)])
+def test_the_top_classes_are_bounded_only_where_somebody_counts_on_them(kind: str, top_k: int | None) -> None:
+    plain, counted = world.a_manifest(output(kind)), world.a_manifest(output(kind, top_k=top_k))
+    assert ("min_topk" in held(counted).limits) is (top_k is not None)
+    agreed = world.a_contract(output(kind, top_k=top_k))
+    assert ("min_topk" in held(plain, agreed).limits) is (top_k is not None), "the contract's count is enough"
+
+
 def test_a_contract_decides_before_the_manifest_and_the_manifest_only_tightens_it() -> None:
     def agreed(bound: float) -> Contract:
         return world.a_contract(output("embedding", **limits(min_cosine=bound)))

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from acceptd.evidence import JobRecord, Refused, SealFailure, Statistics, Submission, Walls
+from acceptd.judge import stages
+from acceptd.judge.inventory import take
 from acceptd.judge.verdict import decide
 from acceptd.judge.words import make
 from acceptd.policy.policy import Policy
@@ -138,6 +140,52 @@ def test_inspect_without_one_of_its_frames_is_inconclusive(frame: str) -> None:
 @pytest.mark.parametrize("frame", ["schema_", "placement", "done"])
 def test_run_without_one_of_its_frames_is_inconclusive(frame: str) -> None:
     assert world.verdict(world.submission([world.run(**{frame: None})])).verdict == "inconclusive"
+
+
+def _fewer(make: Any, repeats: int) -> Any:
+    return make(
+        cases=[case for case in world.golden_cases(repeats) if (case.set, case.repeat) != (world.SETS[1], 0)]
+    )
+
+
+@pytest.mark.parametrize(
+    ("left", "changed", "gap"),
+    [
+        ("inspect", {}, "inspect main: no job"),
+        ("run", {}, "run main: no job"),
+        ("unoptimised", {}, "run main unoptimised: no job"),
+        ("vectors", {}, "vectors"),
+        ("manifest", {}, "manifest"),
+        ("", {"jobs": lambda: world.inspect(ending="lost")}, "inspect main: ended by lost"),
+        ("", {"jobs": lambda: world.run(schema_=None)}, "run main: schema"),
+        ("", {"jobs": lambda: world.run(placement=None)}, "run main: placement"),
+        ("", {"jobs": lambda: world.run(done=None)}, "run main: done"),
+        ("", {"jobs": lambda: world.run(ending="lost")}, "run main: ended by lost"),
+        (
+            "",
+            {"jobs": lambda: _fewer(world.run, 2)},
+            f"run main: 1 of 4 golden runs, first {world.SETS[1]} repeat 0",
+        ),
+        ("", {"jobs": lambda: _fewer(world.unoptimised, 1)}, "run main unoptimised: golden runs"),
+        ("", {"jobs": lambda: world.unoptimised(ending="lost")}, "run main unoptimised: ended by lost"),
+        ("", {"statistics": lambda: None}, "compare main: no statistics"),
+        (
+            "",
+            {"statistics": lambda: Statistics(outputs=world.statistics().outputs[:3])},
+            f"compare main: statistics of set {world.SETS[1]}: 0 of 1 outputs",
+        ),
+    ],
+)
+def test_each_stage_that_is_missing_is_named_by_itself(left: str, changed: dict[str, Any], gap: str) -> None:
+    given = world.submission([changed["jobs"]()] if "jobs" in changed else None)
+    if "statistics" in changed:
+        given = given.model_copy(update={"statistics": changed["statistics"]()})
+    jobs = [job for job in given.jobs if left != (job.variant or job.kind)]
+    given = given.model_copy(update={"jobs": jobs})
+    assert given.sealed is not None
+    manifest = world.a_manifest()
+    assert gap in stages.missing(manifest, Policy(), given, take(given.sealed, manifest))
+    assert world.verdict(given).verdict == "inconclusive"
 
 
 @pytest.mark.parametrize("left_out", range(4))

@@ -147,7 +147,9 @@ IDENTITY = digest({"libraries": LIBRARIES, "onnxruntime": "1.32.0"})
 
 def runtime_of(libraries: list[Any], identity: str = IDENTITY) -> Any:
     record = {"onnxruntime": "1.32.0", "libraries": libraries}
-    document = {"runtimes": [{"profile": "other", "record": {"libraries": []}}, {"profile": "cpu", "record": record}]}
+    document = {
+        "runtimes": [{"profile": "other", "record": {"libraries": []}}, {"profile": "cpu", "record": record}]
+    }
     facts = trust.ReleaseFacts(MODEL, "production", 1, "0" * 64, (), {}, {}, (), document)
     return held_for.runtime(facts, held_for.Held("cpu", {}, ("cpu", "other"), identity))
 
