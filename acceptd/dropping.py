@@ -53,8 +53,8 @@ def find(outbox: Path, name: str, known: set[str]) -> dict[str, Any] | None:
 
 def verdicts(outbox: Path, known: set[str]) -> Iterator[dict[str, Any]]:
     """Yield the verdicts in a team's outbox that are not ``known``, which they are from then on."""
-    with contextlib.suppress(FileNotFoundError):
-        for item in os.scandir(outbox):
+    with contextlib.suppress(FileNotFoundError), os.scandir(outbox) as items:
+        for item in items:
             if item.name in known or item.name.startswith("."):
                 continue
             verdict = Path(item.path) / "verdict.json"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import io
+import os
 import signal
 import subprocess
 import sys
@@ -24,6 +25,7 @@ def run(*words: str) -> subprocess.CompletedProcess[str]:
             stack.callback(signal.signal, number, signal.getsignal(number))
         for name in ("registered_commands", "registered_groups"):
             stack.enter_context(patch.object(entry.app, name, list(getattr(entry.app, name))))
+        stack.callback(os.umask, os.umask(0o022))
         stack.enter_context(patch.object(sys, "argv", ["acceptd", *words]))
         stack.enter_context(patch.object(gc, "freeze"))
         stack.enter_context(redirect_stdout(out))

@@ -99,7 +99,8 @@ def _wait(paths: Paths, team: str, name: str, timeout: float, *, as_json: bool) 
     if not report.get("observed"):
         return EXIT_BY_VERDICT[report["verdict"]]
     word = would(report["verdict"]).upper()
-    progress_console().print(f"acceptd: OBSERVE MODE: {word}; nothing is blocked or promoted, so this ends with 0")
+    told = f"acceptd: OBSERVE MODE: {word}; nothing is blocked or promoted, so this ends with 0"
+    progress_console().print(told, soft_wrap=True)
     return 0
 
 
