@@ -164,7 +164,7 @@ def list_(state: StateOption = None, json_: JsonOption = False) -> None:
         table.add_column(column, overflow="fold", no_wrap=column in {"model", "version", "status"})
     for row in rows:
         end = str(row["valid_until"] or "-")[:10]
-        cells = (row["model"], row["version"], row["status"], ", ".join(row["signers"]) or "-", end)
+        cells = (row["model"], row["version"] or "-", row["status"], ", ".join(row["signers"]) or "-", end)
         told = "\n".join(line(one, 300) for one in row["findings"]) or "-"
         table.add_row(*(Text(line(cell, 300)) for cell in cells), Text(told))
     console().print(table if rows else "no model has a contract")

@@ -9,7 +9,7 @@ import typer
 
 from acceptd.cli.common import EXIT_AUDIT, StateOption, chosen_state, console
 from acceptd.config import require_state
-from acceptd.record.place import Place, require_driver
+from acceptd.record.place import Place, require_roles
 from acceptd.report.escape import line
 
 
@@ -22,8 +22,7 @@ def roles(
     """Compare the rights of promoter, intake, worker and reviewer in the database. Exit 5 where they differ."""
     paths = require_state(chosen_state(state))
     place = Place.of(paths.state)
-    if place.url:
-        require_driver()
+    require_roles(place)  # before the driver is imported: a single machine has none
     from acceptd.record.postgres import roles as office
 
     out = console()

@@ -91,7 +91,9 @@ def move(place: Place, to: Place, told: Told = lambda _text: None) -> Truth:
     StateError where ``to`` holds another ledger, LedgerError where the copy is not the same; then nothing moved.
     """
     if str(place) == str(to) and place.url == to.url:
-        raise StateError(f"{place}: the record is there already")
+        raise StateError(
+            f"{place}: the record is there already", remedy="name another place: --to URL, or --to file"
+        )
     store = place.open()
     try:
         rows = database.read_meta(store)

@@ -70,6 +70,15 @@ def _postgres(url: str, busy_seconds: float, *, read_only: bool) -> Database:
     return PostgresDatabase(url, database_name(url), busy_seconds=busy_seconds, read_only=read_only)
 
 
+def require_roles(place: Place) -> None:
+    """Raise StateError where the record is a file, which has no roles, or PostgreSQL's driver is not installed."""
+    if not place.url:
+        raise StateError(
+            f"{place}: the record is a file, which has no roles", remedy="name a database as `[record] url` first"
+        )
+    require_driver()
+
+
 def require_driver() -> None:
     """Raise StateError where PostgreSQL's driver is not installed."""
     try:

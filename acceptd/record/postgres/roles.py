@@ -13,7 +13,7 @@ import psycopg
 
 from acceptd.errors import StateError
 from acceptd.record.leases import given_up
-from acceptd.record.place import Place
+from acceptd.record.place import Place, require_roles
 from acceptd.record.postgres import moves
 from acceptd.record.postgres.engine import LOCK, connect
 from acceptd.record.postgres.errors import translated
@@ -161,10 +161,7 @@ def _rights(connection: psycopg.Connection[Any], role: str, table: str) -> set[s
 
 @contextlib.contextmanager
 def _connected(place: Place) -> Any:
-    if not place.url:
-        raise StateError(
-            f"{place}: the record is a file, which has no roles", remedy="name a database as `[record] url` first"
-        )
+    require_roles(place)
     with translated(str(place)), contextlib.closing(connect(place.url)) as connection:
         if connection.execute("SELECT to_regclass('public.meta')").fetchone() == (None,):
             raise StateError(f"{place}: there is no ledger", remedy="run `acceptd init`")
