@@ -15,7 +15,16 @@ from acceptd.advisories.affected import Affected
 from acceptd.advisories.affected import affected as look
 from acceptd.advisories.document import MAX_BYTES, AdvisoryList, read
 from acceptd.advisories.document import sign as signed
-from acceptd.cli.common import JsonOption, StateOption, chosen_state, console, read_limited, worst, write_new
+from acceptd.cli.common import (
+    JsonOption,
+    StateOption,
+    chosen_state,
+    console,
+    counted,
+    read_limited,
+    worst,
+    write_new,
+)
 from acceptd.cli.sealing import sealing
 from acceptd.cli.tables import print_table
 from acceptd.config import load_settings, policies_directory, require_state
@@ -42,7 +51,7 @@ def sign(
     said = read(_json(path, "a list of advisories"))
     data = json.dumps(signed(said, own.load(key))).encode("ascii") + b"\n"
     write_new(output, data)
-    console().print(f"wrote {line(output)}: list {said.number}, {len(said.advisories)} advisories", soft_wrap=True)
+    console().print(f"wrote {line(output)}: list {said.number}, {_counted(said)}", soft_wrap=True)
 
 
 @app.command("install")
@@ -57,7 +66,11 @@ def install(
     with sealing(home) as ledger:
         said, entered = register.install(ledger, envelope, reviewers)
     words = f"entry {entered.seq}: list {said.number} is in force until {said.expires_at}"
-    console().print(f"{words}, {len(said.advisories)} advisories", soft_wrap=True)
+    console().print(f"{words}, {_counted(said)}", soft_wrap=True)
+
+
+def _counted(said: AdvisoryList) -> str:
+    return counted(len(said.advisories), "advisory", "advisories")
 
 
 @app.command("list")

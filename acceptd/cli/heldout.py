@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from acceptd.cell.blobs import closing_blob
-from acceptd.cli.common import JsonOption, StateOption, chosen_state, console, existing
+from acceptd.cli.common import JsonOption, StateOption, chosen_state, console, counted, existing
 from acceptd.config import load_settings, policies_directory, require_state
 from acceptd.errors import ConfigError, UsageError
 from acceptd.heldout import place
@@ -42,7 +42,8 @@ def add(
         return
     out = console()
     out.print(
-        f"# {len(kept.sets)} sets, {kept.files} files, {kept.bytes} bytes. Under the [[models]] they belong to;"
+        f"# {counted(len(kept.sets), 'set')}, {counted(kept.files, 'file')}, {kept.bytes} bytes."
+        " Under the [[models]] they belong to;"
     )
     out.print("# raise `version` of the contract, which begins a new count of evaluations.")
     out.print("[[models.heldout]]")
@@ -80,5 +81,5 @@ def show(model: ModelArgument, state: StateOption = None, json_: JsonOption = Fa
     if found is None:
         out.print("contract  names no held-out sets, or there is none")
         return
-    out.print(f"contract  version {found['version']}: {found['spent']} evaluations spent")
+    out.print(f"contract  version {found['version']}: {counted(found['spent'], 'evaluation')} spent")
     out.print(f"sets      {line(found['problem'] or ', '.join(found['sets']), 2000)}", soft_wrap=True)
