@@ -122,18 +122,25 @@ def _rows(what: str, width: int, found: Mapping[str, Counted]) -> list[str]:
 
 
 def readable(raw: Path) -> tuple[list[str], int]:
-    """Return the whole files of results, and how many are torn: coverage.py would end at the first of those."""
+    """Return the whole files of results, and how many are torn: coverage.py would end at the first of those.
+
+    Of a torn one the copy counts that tools.covered_tests made of it up to a minute before, where there is one.
+    """
     found, torn = [], 0
     for path in sorted(raw.glob("data.*")):
-        try:
-            with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as one:
-                fine = one.execute("pragma quick_check").fetchone() == ("ok",)
-                one.execute("select 1 from coverage_schema").fetchone()
-        except sqlite3.DatabaseError:
-            fine = False
-        found += [str(path)] if fine else []
-        torn += not fine
+        whole = next((one for one in (path, path.with_name(f"kept.{path.name}")) if _whole(one)), None)
+        found += [str(whole)] if whole else []
+        torn += whole is None
     return found, torn
+
+
+def _whole(path: Path) -> bool:
+    try:
+        with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as one:
+            one.execute("select 1 from coverage_schema").fetchone()
+            return bool(one.execute("pragma quick_check").fetchone() == ("ok",))
+    except sqlite3.DatabaseError:
+        return False
 
 
 def measured() -> dict[str, Any]:
