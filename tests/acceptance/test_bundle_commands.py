@@ -21,6 +21,7 @@ from acceptd.errors import UsageError
 from acceptd.local import Bench
 from acceptd.policy.manifest import Manifest
 from examples import evidence_classifier as classifier
+from examples.bundle_text import write_set
 from tests import commands
 from tests.bench_world import Desk, desk
 from tests.unit.test_contract_propose import HOSTILE
@@ -206,3 +207,36 @@ def test_two_models_are_told_apart(place: Desk, tmp_path: Path) -> None:
     assert made.sets == ("goldens_first_reference_0",)
     read = manifest(place, tmp_path)
     assert [[one.sets for one in model.vectors] for model in read.models] == [[["goldens_first_reference_0"]], []]
+
+
+def test_golden_sets_beside_a_model_come_along_and_what_is_wrong_with_them_is_said(
+    place: Desk, tmp_path: Path
+) -> None:
+    root, features = tmp_path / "own", np.full((17, 4), 0.5, np.float32)
+    root.mkdir()
+    (root / "model.onnx").write_bytes(classifier.build_model())
+    rows = classifier.oracle([(0.5,) * 4] * 17)["probabilities"].astype(np.float32)
+    given, expected = [("features", features)], [("probabilities", rows)]
+    write_set(root / "test_data_set_0", given, expected)
+    write_set(root / "test_data_set_1", given, [])
+    (root / "test_data_set_2").mkdir()
+    (root / "test_data_set_2" / "input_0.pb").write_bytes(b"\xff" * 9)
+    (root / "own.npz").write_bytes(npz(tmp_path / "x.npz", inputs=features).read_bytes())
+    made = begun(place, root / "model.onnx", into=tmp_path / "new")
+    [vectors_of] = made.proposal.manifest.models[0].vectors
+    assert vectors_of.sets == ["test_data_set_*"]
+    assert made.proposal.manifest.dims["batch"].max == 17  # as the sets that could be read have it
+    said = (tmp_path / "new" / "bundle.toml").read_text()
+    assert "# 3 golden sets lie beside the model.\n" in said
+    assert "# 2 of them have no expected output: they are run and compared with nothing.\n" in said
+    assert "# 1 of them could not be read; `acceptd check` says why.\n" in said
+    assert sorted(os.listdir(tmp_path / "new")) == [
+        "bundle.toml",
+        "model.onnx",
+        "test_data_set_0",
+        "test_data_set_1",
+        "test_data_set_2",
+    ]
+    report = place.check(tmp_path / "new")
+    assert report["verdict"] == "rejected"
+    assert any("test_data_set_2" in one["where"] for one in report["findings"])

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import helper
 
-from acceptd.bundling.guess import bounds_of
+from acceptd.bundling.guess import bounds_of, kind_of
 from acceptd.bundling.look import Goldens, Looked, Seen
 from acceptd.bundling.propose import Proposal, Wishes, propose
 from acceptd.bundling.render import manifest_text
@@ -97,6 +97,15 @@ def test_kinds_are_guessed_from_the_last_operators_and_only_where_they_say_enoug
     assert kind(value("probabilities", ["batch", 3], "int64"), "Softmax", axis=-1) == "values"
     assert kind(row, "Gemm") == "values"
     assert kind(row, "evil::Softmax") == "values"
+    assert kind(value("probabilities", ["batch", 3]), "ai.onnx.ml::Normalizer") == "probabilities"
+    assert kind(row, "ai.onnx.ml::Normalizer") == "values"
+    assert kind(value("waveform", ["batch", 1, 800]), "Conv") == kind(value("audio_out", [800]), "Tanh") == "audio"
+    assert kind(value("probs", ["batch", 3]), "Mul") == kind(value("probability", [3]), "Mul") == "probabilities"
+    assert kind(value("tokens", ["batch", "len"], "int64"), "Loop") == "sequence"
+    assert kind(value("tokens", ["batch"], "int64"), "Loop") == "values"
+    assert kind(row) == "values"
+    inside = ValueInfo(name="probs", kind="sequence", dtype="float32", shape=None)
+    assert kind_of(inside, None, 17).reason == "not a tensor: compared element by element"
 
 
 def test_softmax_before_opset_13_takes_its_axis_for_all_that_follow() -> None:
@@ -112,6 +121,12 @@ def test_bounds_take_in_what_the_golden_sets_have() -> None:
     assert (made.manifest.dims["batch"].min, made.manifest.dims["batch"].max) == (1, 64)
     assert made.manifest.models[0].vectors[0].origin == "undeclared"
     assert "origin of the golden sets" in made.fill_in
+    height, nameless = bounds_of("height", 2, [], fed=True), bounds_of("d7", 3, [], fed=True)
+    assert (height.low, height.high, nameless.low, nameless.high) == (32, 256, 1, 16)
+    assert "an image" in height.reason
+    batch, free = bounds_of("bs", 1, [], fed=True), bounds_of("found", 0, [1, 2, 3, 4, 5], fed=False)
+    assert (batch.low, batch.high, free.low, free.high) == (1, 8, 0, 65_536)
+    assert free.reason.endswith("golden sets have 1, 2, 3, 4 and more")
     length = bounds_of("seq_len", 1, [7, 9], fed=True)
     assert (length.low, length.high) == (7, 9)
 
