@@ -35,11 +35,11 @@ def read_inputs(path: Path) -> Mapping[str, Any]:
 def _arrays(path: Path) -> dict[str, Any]:
     import numpy
 
-    with numpy.load(path, allow_pickle=False) as archive:
-        names = getattr(archive, "files", None)  # a single .npy under another name has none
-        if names is None:
-            raise UsageError(f"{path}: no .npz archive", remedy=_REMEDY)
-        return {name: archive[name] for name in names}
+    found = numpy.load(path, allow_pickle=False)
+    if isinstance(found, numpy.ndarray):  # a single .npy under another name: no archive, and nothing to close
+        raise UsageError(f"{path}: no .npz archive", remedy=_REMEDY)
+    with found as archive:
+        return {name: archive[name] for name in archive.files}
 
 
 def plain(value: Any) -> Any:

@@ -78,11 +78,13 @@ def test_inputs_that_are_none_are_usage(world: World, tmp_path: Path, text: str)
     assert (done.returncode, done.stdout) == (2, "")
 
 
-def test_an_archive_that_is_pickled_or_torn_or_away_is_usage(world: World, tmp_path: Path) -> None:
+def test_an_archive_that_is_pickled_or_torn_or_away_or_none_is_usage(world: World, tmp_path: Path) -> None:
     pickled, torn, away = tmp_path / "pickled.npz", tmp_path / "torn.npz", tmp_path / "away.npz"
     np.savez(pickled, features=np.array([{}], dtype=object))
     torn.write_bytes(pickled.read_bytes()[:40])
-    for given in (pickled, torn, away):
+    with (single := tmp_path / "single.npz").open("wb") as file:
+        np.save(file, np.zeros((1, 4), np.float32))  # an array without a name
+    for given in (pickled, torn, away, single):
         assert loader(world, "run", "--inputs", given).returncode == 2
 
 
