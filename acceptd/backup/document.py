@@ -74,6 +74,6 @@ def read(backup: Path) -> Document:
 
 
 def plain(path: str) -> bool:
-    """Say whether a path stays below the directory it is meant for."""
+    """Say whether a path stays below the directory it is meant for, and is spelled as a backup spells it."""
     parts = PurePosixPath(path).parts
-    return bool(parts) and not path.startswith("/") and ".." not in parts and "\0" not in path
+    return "/".join(parts) == path != "" and not path.startswith("/") and ".." not in parts and "\0" not in path
