@@ -45,12 +45,13 @@ def size(count: int | str) -> str:
     """Return a number of bytes for people: ``309 B``, ``1.5 GiB``. Text is returned as it is."""
     if not isinstance(count, int):
         return line(count, 40)
-    value = float(count)
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if value < 1024 or unit == "GiB":
-            return f"{count} B" if unit == "B" else f"{value:.1f} {unit}"
-        value /= 1024
-    raise AssertionError("unreachable")
+    if count < 1024:
+        return f"{count} B"
+    value, unit = count / 1024, "KiB"
+    for greater in ("MiB", "GiB"):
+        if value >= 1024:
+            value, unit = value / 1024, greater
+    return f"{value:.1f} {unit}"
 
 
 def milliseconds(value: float | str | None) -> str:
