@@ -16,6 +16,7 @@ from acceptd.cli import common
 from acceptd.cli.outline import HELP, PARTS
 from acceptd.errors import AcceptdError, LoaderError, SealError, UserError
 
+_INTERRUPTED = 130
 app = typer.Typer(
     name="acceptd",
     help="The gate that every ONNX model passes before production.",
@@ -145,13 +146,18 @@ def main() -> None:
         first_word.loaded(sys.argv[1:])
         result = app(standalone_mode=False, prog_name="acceptd")
         code = result if isinstance(result, int) else 0
+        if code == _INTERRUPTED:  # typer makes this of a Ctrl-C, and says nothing
+            common.fail("interrupted", code=code)
     except (typer.Abort, KeyboardInterrupt):
-        code = common.fail("interrupted", code=130)
+        code = common.fail("interrupted", code=_INTERRUPTED)
     except typer.TyperException as error:
         message = error.format_message()
         if message.startswith("Usage:"):  # no command at all: the help, not an error line
             first_word.unsay()
-            typer.echo(message)
+            try:
+                typer.echo(message)
+            except BrokenPipeError:
+                _unheard()
             code = common.EXIT_USAGE
         else:
             command = getattr(getattr(error, "ctx", None), "command_path", "acceptd")
@@ -163,9 +169,12 @@ def main() -> None:
         code = common.fail(str(error), code=common.EXIT_AUDIT)
     except AcceptdError as error:
         code = common.fail(str(error), code=error.exit_code)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = common.EXIT_INTERNAL  # what was to be said was not heard: never "accepted"
+    except SystemExit as ended:
+        # typer ends with 1 where nobody reads any more, and that is the word for rejected
+        if not isinstance(ended.__context__, BrokenPipeError):
+            raise
+        _unheard()
+        code = common.EXIT_INTERNAL  # what was to be said was not heard: no verdict's code, whatever the verdict
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         # A path that somebody gave, or one below the state, is theirs to mend.
@@ -179,6 +188,11 @@ def main() -> None:
             raise
         code = common.fail(*_unforeseen(error), code=common.EXIT_INTERNAL)
     sys.exit(code)
+
+
+def _unheard() -> None:
+    """Let what is left to be said go nowhere: at its end Python would try, and fail, once more."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _unforeseen(error: Exception) -> tuple[str, str]:

@@ -169,3 +169,29 @@ def test_no_daemon_starts_by_the_defaults_where_its_settings_are_gone(state: Pat
             assert "acceptd.toml" in done.stderr + done.stdout, words
     finally:
         place.unlink()
+
+
+def test_what_a_running_daemon_has_not_read_yet_is_said_beside_what_is_shown(toml: Any) -> None:
+    place = toml("workers = 3\n")
+    descriptor = acquire(place / "daemon.lock")
+    try:
+        os.utime(place / "daemon.lock", (1_000_000_000, 1_000_000_000))
+        late = f"the running daemon (pid {os.getpid()}) started before acceptd.toml was changed"
+        for words in (("show",), ("check",)):
+            assert [one.startswith(late) for one in shown(place, *words)["warnings"]] == [True]
+            assert f"note: {late}" in commands.run("config", *words, "--state", str(place), COLUMNS="300").stdout
+        os.utime(place / "acceptd.toml", (999_999_999, 999_999_999))
+        assert shown(place, "show")["warnings"] == []
+    finally:
+        os.close(descriptor)
+
+
+def test_an_anchor_that_is_no_directory_starts_no_daemon(toml: Any, tmp_path: Path) -> None:
+    place = toml(f'[checkpoint]\nanchor = "{tmp_path}/away"\n')
+    done = commands.run("config", "check", "--state", str(place), COLUMNS="300")
+    assert done.returncode == 2
+    assert f"{tmp_path}/away is no directory" in done.stdout
+    assert "anchor: mount its volume, or make the directory" in done.stdout
+    (tmp_path / "away").mkdir()
+    [row] = [one for one in shown(place, "check")["checks"] if one["what"] == "anchor"]
+    assert (row["state"], str(tmp_path / "away") in row["seen"]) == ("ok", True)

@@ -96,6 +96,27 @@ def test_what_cannot_be_rotated_is_one_line_and_changes_nothing(state: Path) -> 
     assert "no rotation was interrupted" in key(state, "rotate", "ledger", "--resume").stdout
 
 
+def test_who_gives_up_a_key_hears_what_loaders_need_and_where_a_new_one_belongs(state: Path) -> None:
+    done = key(state, "rotate", "release", "--reason", "stolen", "--compromised")
+    assert done.exit_code == 0, done.exception
+    assert "give keyring.json to every loader now" in done.stdout
+    done = key(state, "rotate", "revocation", "--reason", "age")
+    assert f"move {state / 'keys' / 'revocation.pem'} offline again if it was" in done.stdout
+    assert "every loader now" not in done.stdout
+    assert {row["standing"] for row in rows(state) if row["role"] == "release"} == {"compromised", "in use"}
+    for wanted in ("relea", "0" * 8):
+        told = key(state, "show", wanted).exception
+        assert isinstance(told, UsageError)
+        assert (told.message, told.remedy) == (f"0 keys are '{wanted}'", "see `acceptd key list`")
+
+
+def test_what_a_rotation_could_not_sign_anew_is_told_by_line(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = "a/m on production: its release.json does not verify"
+    monkeypatch.setattr("acceptd.key_rotation._finish", lambda *_what: [problem])
+    done = key(state, "rotate", "release", "--reason", "age")
+    assert f"not signed anew: {problem}" in done.stdout
+
+
 def test_a_command_that_does_not_sign_rotates_nothing_and_makes_no_state(state: Path, tmp_path: Path) -> None:
     program, public = tmp_path / "dead", tmp_path / "key.pub"
     program.write_text("#!/bin/sh\nexit 3\n")
