@@ -24,7 +24,7 @@ from acceptd.policy.troubles import Trouble, first
 from acceptd.record import attest
 from acceptd.record.canonical import canonical, parse
 from acceptd.record.entry import Entry, valid_time
-from acceptd.record.keys import PublicKey, Signer, key_id
+from acceptd.record.keys import Signer, key_id
 from acceptd.record.merkle import leaf_hash
 
 DECISION_TYPE: Final = "application/vnd.acceptd.decision+json"
@@ -174,11 +174,6 @@ class ReviewerKeys:
 def of_record(envelope: object, reviewers: Reviewers) -> attest.Envelope:
     """Return an envelope that was opened as it goes into the ledger: only what reviewers have signed."""
     return attest.kept(envelope, ReviewerKeys(reviewers), ROLE)  # type: ignore[arg-type] # what it asks of a keyring
-
-
-def public(signer: Signer) -> PublicKey:
-    """Return the public half of a reviewer's key."""
-    return PublicKey(ROLE, signer.key_id, signer.public)
 
 
 def differences(decision: Decision, entry: Entry, log: str) -> Iterator[str]:

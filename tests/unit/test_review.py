@@ -213,6 +213,11 @@ def moved_to_another_verdict(desk: Desk) -> attest.Envelope:
     return decisions.sign(decisions.to_sign(other), ADA[0])
 
 
+def of_an_older_verdict(desk: Desk) -> attest.Envelope:
+    """Whose entry is another one than that of the submission's verdict."""
+    return decisions.sign(decisions.to_sign(about(desk).model_copy(update={"verdict_seq": 2})), ADA[0])
+
+
 def another_policy(desk: Desk) -> attest.Envelope:
     return decisions.sign(decisions.to_sign(about(desk).model_copy(update={"policy_digest": DIGEST})), ADA[0])
 
@@ -248,7 +253,7 @@ def expired(desk: Desk) -> attest.Envelope:
 @pytest.mark.parametrize(
     "forge",
     [
-        replayed_elsewhere, moved_to_another_verdict, another_policy, of_a_stranger, edited,
+        replayed_elsewhere, moved_to_another_verdict, of_an_older_verdict, another_policy, of_a_stranger, edited,
         signed_as_something_else, no_decision, not_canonical, expired,
     ],
     ids=lambda function: function.__name__,

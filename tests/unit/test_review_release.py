@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from acceptd.errors import ReleaseError
+from acceptd.errors import ReleaseError, UsageError
 from acceptd.evidence import Sealed
 from acceptd.policy.policy import ApprovalsTable, Attestation, Policy
 from acceptd.policy.profile import Profile
@@ -125,6 +125,49 @@ def test_an_entry_that_lost_its_team_does_not_let_the_team_decide(world: World) 
     assert desk.weigh(desk.verdict(submission), "production").allowed, "the entry alone says no team"
     with pytest.raises(ReleaseError, match="1 more of 1 approvals"):
         carry_out(world, desk, submission)
+
+
+def test_a_held_bundle_whose_bytes_are_gone_is_not_promoted_and_says_what_to_do(world: World) -> None:
+    desk, submission = held(world)
+    decide(desk, submission, "approve")
+    shutil.rmtree(world.state / "quarantine" / submission)
+    with pytest.raises(ReleaseError, match=f"the bytes of {submission} are not kept any more") as caught:
+        carry_out(world, desk, submission)
+    assert caught.value.remedy == "submit it again"
+    with pytest.raises(UsageError, match="there is no submission s-9"):
+        carry_out(world, desk, "s-9")
+
+
+@pytest.mark.parametrize(
+    ("asked", "late", "counted"),
+    [(0, True, None), (1, False, None), (1, True, 0), (2, False, 1)],
+)
+def test_a_promotion_with_fewer_approvals_than_its_channel_asked_for_is_found(
+    world: World, asked: int, late: bool, counted: int | None
+) -> None:
+    desk, submission = held(world)
+    if not late:
+        decide(desk, submission, "approve")
+    entry = desk.verdict(submission)
+    release = {
+        "model": MODEL, "channel": "production", "number": 1, "digest": entry.body["bundle_digest"],
+        "verdict_seq": entry.seq, "rule": {"approvals": asked},
+    }  # fmt: skip
+    world.ledger.append("intent", release)
+    world.ledger.append("activated", release | {"release_digest": "ab" * 32})
+    if late:
+        decide(desk, submission, "approve")
+    said = f"was promoted with {counted} of the {asked} approvals that were asked for"
+    assert [one.message for one in desk.examine()] == ([] if counted is None else [said])
+    assert {one.where for one in desk.examine()} <= {f"{MODEL} production number 1"}
+
+
+def test_a_promotion_by_a_verdict_that_is_not_here_is_left_to_the_audit_of_entries(world: World) -> None:
+    desk, _ = held(world)
+    release = {"model": MODEL, "channel": "production", "number": 1, "digest": "ab" * 32, "verdict_seq": 99}
+    world.ledger.append("intent", release | {"rule": {"approvals": 2}})
+    world.ledger.append("activated", release | {"release_digest": "ab" * 32})
+    assert desk.examine() == []
 
 
 def test_a_rollback_is_no_way_around_a_rejection(world: World) -> None:

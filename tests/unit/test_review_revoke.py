@@ -168,6 +168,14 @@ def test_an_entry_with_a_signature_of_nobody_shows_in_the_audit(world: World) ->
     assert len(list(revocation.examine(world.ledger, PEOPLE))) == 2
 
 
+def test_an_entry_that_was_signed_for_another_instance_shows_in_the_audit(world: World) -> None:
+    body = {"digest": "ab" * 32, "reason": "it bites", "rollback": True, "by": "reviewer ada"}
+    log = f"acceptd/{'0' * 32}"
+    world.ledger.append("revoked", body | {"envelope": signed(world, "ab" * 32, log=log)})
+    (found,) = revocation.examine(world.ledger, PEOPLE)
+    assert found.message == f"was signed for the log {log!r}"
+
+
 def test_prepared_here_signed_elsewhere_and_recorded(world: World, tmp_path: Path) -> None:
     made = world.released()
     for path, mode in Paths(world.state).directories():
