@@ -193,8 +193,8 @@ def decode(leaf: bytes, leaf_hash: bytes, read: Callable[[bytes], Any] = parse) 
 
     ``read`` is :func:`acceptd.record.canonical.parse`, or a quicker one that takes and refuses the same.
     """
-    if not isinstance(leaf, bytes):  # SQLite's columns hold any type that somebody puts there
-        raise LedgerError("a leaf that is not bytes")
+    if not isinstance(leaf, bytes) or not isinstance(leaf_hash, bytes):  # SQLite's columns hold any type
+        raise LedgerError("a leaf or a leaf hash that is not bytes")
     value = read(leaf)
     try:
         keys = value.keys() - {"submission"}

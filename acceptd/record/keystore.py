@@ -163,8 +163,8 @@ def in_force(found: History, signer: Signer) -> None:
     if signer.public_key() in found.current.keys:
         return
     tenure = found.tenure(signer.role, signer.key_id)
-    words = tenure.words() if tenure else "the log's keyring does not know it"
-    raise LedgerError(f"the {signer.role} key {signer.key_id} in {DIRECTORY}/ signs no more: it {words}")
+    words = f"it {tenure.words()}" if tenure else "the log's keyring does not know it"
+    raise LedgerError(f"the {signer.role} key {signer.key_id} in {DIRECTORY}/ signs no more: {words}")
 
 
 def published(bodies: Iterable[tuple[int, dict[str, Any]]]) -> bytes:

@@ -310,8 +310,9 @@ class Ledger:
             fetch = stored_hashes(connection)
             path = tuple(merkle.inclusion_proof(seq, size, fetch))
             leaf = connection.execute(select(tables.entries.c.leaf).where(tables.entries.c.seq == seq)).scalar()
-            root = merkle.frontier_at(size, fetch).root()
-            return InclusionProof(seq, bytes(leaf or b""), fetch(0, seq), size, root, path)
+            if not isinstance(leaf, bytes):  # SQLite's columns hold any type that somebody puts there
+                raise LedgerError(f"entry {seq} has no leaf that is bytes")
+            return InclusionProof(seq, leaf, fetch(0, seq), size, merkle.frontier_at(size, fetch).root(), path)
 
     def consistency(self, old: int, new: int | None = None) -> tuple[TreeHead, TreeHead, list[bytes]]:
         """Return the heads at both sizes and the proof that the second extends the first."""
@@ -329,7 +330,7 @@ class Ledger:
         with self._database.read() as connection:
             query = select(tables.evidence.c.data).where(tables.evidence.c.digest == digest)
             data = connection.execute(query).scalar()
-        if data is not None and hashlib.sha256(data).hexdigest() != digest:
+        if data is not None and (not isinstance(data, bytes) or hashlib.sha256(data).hexdigest() != digest):
             raise LedgerError(f"evidence {digest} is not what its digest says")
         return data
 

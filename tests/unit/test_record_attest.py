@@ -93,6 +93,18 @@ def test_a_second_signature_by_a_stranger_does_no_harm() -> None:
     assert attest.verify(both, "t", KEYRING, "ledger") == payload
 
 
+def test_the_record_keeps_of_an_envelope_only_what_keys_of_the_role_have_signed() -> None:
+    """Whoever carries the file may add members, strangers' signatures, one of ours twice or over other bytes."""
+    mine, strange = (attest.sign("t", b"x", signer) for signer in (LEDGER, STRANGER))
+    other = attest.sign("t", b"y", LEDGER)
+    everyone = strange["signatures"] + mine["signatures"] + other["signatures"] + mine["signatures"]
+    carried = {**mine, "note": "nobody signed this", "signatures": everyone}
+    assert attest.kept(carried, KEYRING, "ledger") == mine
+    assert attest.kept(strange, KEYRING, "ledger") == {**mine, "signatures": []}
+    with pytest.raises(MalformedError):
+        attest.kept({"payload": "eA=="}, KEYRING, "ledger")
+
+
 @pytest.mark.parametrize("role", ["release", "revocation"])
 def test_a_key_cannot_speak_for_another_role(role: str) -> None:
     with pytest.raises(SignatureError):

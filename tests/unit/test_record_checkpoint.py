@@ -83,6 +83,22 @@ def test_the_same_head_is_not_signed_twice_and_old_ones_are_pruned(
     assert checkpoint.sizes(place.state) == [4, 5, 6]
 
 
+def test_what_a_kill_left_half_written_is_swept_away_and_no_checkpoint_with_it(place: Place) -> None:
+    place.write()
+    before = place.names()
+    directory = place.state / "checkpoints"
+    (directory / ".tmp-1234").write_bytes(b"half a note")
+    (directory / "somebody's").write_bytes(b"not ours")
+    checkpoint.sweep(place.state)
+    assert place.names() == sorted([*before, "somebody's"])
+    assert checkpoint.latest(place.state, place.keyring) is not None
+
+
+def test_a_state_without_checkpoints_is_swept_without_making_any(tmp_path: Path) -> None:
+    checkpoint.sweep(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_restored_older_database_is_not_signed(place: Place) -> None:
     place.write()
     with place.ledger.transaction():

@@ -116,6 +116,32 @@ def test_root_does_not_use_a_key_that_a_user_owns(tmp_path: Path) -> None:
         load_signer(tmp_path, "ledger")
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+@pytest.mark.parametrize(("owner", "trusted"), [(0, True), (1111, True), (2222, True), (1, False), (3333, False)])
+def test_a_keyring_is_taken_from_root_from_us_and_from_the_states_owner_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: int, trusted: bool
+) -> None:
+    keyring = create_keys(tmp_path)
+    os.chown(tmp_path, 1111, -1)
+    os.chown(tmp_path / "keyring.json", owner, -1)
+    monkeypatch.setattr(os, "geteuid", lambda: 2222)
+    if trusted:
+        assert load_keyring(tmp_path) == keyring
+    else:
+        with pytest.raises(ConfigError, match=f"owned by uid {owner}, a stranger; chown it to acceptd's user"):
+            load_keyring(tmp_path)
+
+
+def test_a_key_directory_that_is_none_is_refused_by_its_kind(tmp_path: Path) -> None:
+    create_keys(tmp_path)
+    os.rename(tmp_path / "keys", tmp_path / "moved")
+    for make in ((tmp_path / "keys").touch, lambda: (tmp_path / "keys").symlink_to("moved")):
+        make()
+        with pytest.raises(ConfigError, match=r"keys: not a directory$"):
+            load_signer(tmp_path, "ledger")
+        (tmp_path / "keys").unlink()
+
+
 def test_what_is_no_ed25519_key_is_refused(tmp_path: Path) -> None:
     create_keys(tmp_path)
     key = tmp_path / "keys" / "ledger.pem"

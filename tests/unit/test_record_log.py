@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import os
 import sqlite3
 import stat
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from acceptd.record.canonical import canonical
 from acceptd.record.database import FILE_NAME
 from acceptd.record.entry import Filter, NewEntry
 from acceptd.record.log import Ledger
+from tests.audit_world import edit
 from tests.log_world import AT, opened
 
 pytestmark = pytest.mark.unit
@@ -83,6 +86,23 @@ def test_tree_and_proofs_hold_over_all_entries(tmp_path: Path) -> None:
         for seq, size in ((41, None), (-1, None), (3, 3), (0, 42)):
             with pytest.raises(LedgerError, match="there is no entry"):
                 ledger.proof(seq, size)
+
+
+def test_a_proof_travels_as_json_that_a_stranger_can_check(tmp_path: Path) -> None:
+    with opened(tmp_path) as ledger:
+        ledger.append_many([NewEntry("note", {"n": number}) for number in range(4)])
+        proof = ledger.proof(2, 4)
+        told = proof.as_json()
+        assert set(told) == {"seq", "leaf", "leaf_hash", "size", "root", "path"}
+        assert (told["seq"], told["size"]) == (2, 4)
+        leaf = base64.b64decode(told["leaf"], validate=True)
+        assert leaf == ledger.entry(2).leaf
+        path = [bytes.fromhex(step) for step in told["path"]]
+        assert told["leaf_hash"] == merkle.leaf_hash(leaf).hex()
+        assert merkle.verify_inclusion(merkle.leaf_hash(leaf), 2, 4, path, bytes.fromhex(told["root"]))
+        assert told["root"] == merkle.root_of([ledger.entry(seq).leaf_hash for seq in range(4)]).hex()
+        assert not replace(proof, leaf=ledger.entry(3).leaf).holds()
+        assert not replace(proof, seq=3).holds()
 
 
 def test_several_entries_stand_together_or_not_at_all(tmp_path: Path) -> None:
@@ -279,6 +299,36 @@ def test_evidence_is_kept_by_digest(tmp_path: Path) -> None:
             assert change.put_evidence(b"facts") == digest
         assert ledger.evidence(digest) == b"facts"
         assert ledger.evidence(DIGEST) is None
+        assert [ledger.holds_evidence(one) for one in (digest, DIGEST)] == [True, False]
+
+
+@pytest.mark.parametrize("data", ["'other'", "x'00'", "7"], ids=["text", "bytes", "a number"])
+def test_evidence_that_was_exchanged_is_never_given_out(tmp_path: Path, data: str) -> None:
+    with opened(tmp_path) as ledger, ledger.transaction() as change:
+        digest = change.put_evidence(b"facts")
+    edit(tmp_path, f"UPDATE evidence SET data = {data}")
+    with opened(tmp_path) as ledger:
+        with pytest.raises(LedgerError, match=f"evidence {digest} is not what its digest says"):
+            ledger.evidence(digest)
+        assert ledger.holds_evidence(digest), "it is not read"
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [("leaf", "'text'"), ("leaf", "7"), ("leaf_hash", f"'{'a' * 32}'"), ("leaf_hash", "7")],
+)
+def test_an_entry_whose_bytes_became_text_or_a_number_is_refused_in_one_line(
+    tmp_path: Path, column: str, value: str
+) -> None:
+    with opened(tmp_path) as ledger:
+        ledger.append_many([NewEntry("note", {"n": number}) for number in range(3)])
+    edit(tmp_path, "PRAGMA ignore_check_constraints = ON", f"UPDATE entries SET {column} = {value} WHERE seq = 2")
+    with opened(tmp_path) as ledger:
+        with pytest.raises(LedgerError, match="a leaf or a leaf hash that is not bytes"):
+            list(ledger.export())
+        with pytest.raises(LedgerError, match=r"entry 2 has no leaf that is bytes|has lost its node 2 of level 0"):
+            ledger.proof(2)
+        assert ledger.proof(1).holds(), "the others stand"
 
 
 def test_the_database_file_is_private_and_never_opened_when_others_can_write_it(tmp_path: Path) -> None:
