@@ -189,3 +189,65 @@ def test_a_contract_that_names_nonsense_is_refused(entry: tuple[dict[str, object
 def test_a_policy_that_says_nonsense_is_refused(table: dict[str, object]) -> None:
     with pytest.raises(ValidationError):
         Policy.model_validate({"heldout": table})
+
+
+def test_more_bytes_than_a_job_is_lent_are_refused_when_they_are_put_there_and_when_they_are_packed(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = place.add(home, MODEL, sets(tmp_path / "mine"))
+    with monkeypatch.context() as less:
+        less.setattr(place, "MAX_BYTES", 40)
+        with pytest.raises(ConfigError, match="more than 40 bytes") as caught:
+            packed(home, naming(kept), tmp_path)
+        assert caught.value.remedy == "name fewer sets"
+    (tmp_path / "mine/zebra_0/input_0.pb").write_bytes(b"x" * 41)
+    monkeypatch.setattr(place, "MAX_BYTES", 40)
+    with pytest.raises(ConfigError, match="a held-out file of more than 40 bytes"):
+        place.add(home, MODEL, tmp_path / "mine")
+    assert place.versions(home, MODEL) == [kept.digest]
+    assert not list(home.rglob(".tmp-*")), "nothing half is left"
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        (lambda path: path.unlink(), "No such file or directory"),
+        (lambda path: (path.unlink(), path.symlink_to("/etc/passwd")), "Too many levels of symbolic links"),
+        (lambda path: (path.unlink(), os.mkfifo(path)), "not a regular file"),
+    ],
+    ids=["gone", "a link", "a pipe"],
+)
+def test_a_file_that_is_exchanged_after_it_was_listed_is_not_read(
+    how: Callable[[Path], object], words: str, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = place.add(home, MODEL, sets(tmp_path / "mine"))
+    listed = place._files
+
+    def late(folder: Path, **more: bool) -> list[str]:
+        found = listed(folder, **more)
+        how(folder / "zebra_0/input_0.pb")
+        return found
+
+    monkeypatch.setattr(place, "_files", late)
+    with pytest.raises(ConfigError, match=words):
+        packed(home, naming(kept), tmp_path)
+    with pytest.raises(ConfigError, match=words):
+        place.add(home, MODEL, tmp_path / "mine")
+    assert place.versions(home, MODEL) == [kept.digest]
+
+
+def test_a_name_that_no_document_can_hold_is_refused_and_so_is_no_directory(home: Path, tmp_path: Path) -> None:
+    mine = sets(tmp_path / "mine")
+    with open(os.fsencode(mine / "zebra_0") + b"/input_\xff.pb", "wb"):
+        pass
+    with pytest.raises(UsageError, match="a name that is not UTF-8") as caught:
+        place.add(home, MODEL, mine)
+    assert caught.value.remedy == "rename the file"
+    with pytest.raises(UsageError, match="not a directory") as caught:
+        place.add(home, MODEL, tmp_path / "nowhere")
+    assert caught.value.remedy == "name the directory that holds the sets"
+    assert list(home.iterdir()) == []
+
+
+def test_a_model_that_has_no_held_out_sets_has_no_version(home: Path) -> None:
+    assert place.versions(home, MODEL) == []

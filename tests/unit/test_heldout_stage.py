@@ -12,6 +12,7 @@ from typing import Any, cast
 import pytest
 
 from acceptd.cell.limits import job_limits
+from acceptd.errors import CellUnavailableError, InternalError
 from acceptd.evidence import Case, Done, Facts, HeldOut, JobRecord, Named, Note, Problem, Statistics, Walls
 from acceptd.heldout import place, stage
 from acceptd.judge.heldout import parts
@@ -187,6 +188,54 @@ def test_sets_that_are_refused_cost_no_evaluation(tmp_path: Path) -> None:
         found = made.run()
     assert (found.status, asked) == ("refused", [])
     assert "can be written by its group" in found.reason
+
+
+def inconclusive(found: HeldOut) -> bool:
+    """Say whether what a stage found is nobody's fault, and lets nothing pass."""
+    return world.verdict(own.submission(found), contract=own.contract()).verdict == "inconclusive"
+
+
+def test_a_host_without_a_cell_has_spent_the_evaluation_and_says_so(tmp_path: Path) -> None:
+    """Whoever could take the cell away could try as often as he liked, if the count came later."""
+
+    def none() -> Any:
+        raise CellUnavailableError("bubblewrap is gone")
+
+    with a_stage(tmp_path, Ordered(), lambda _contract, _digest: 4) as made:
+        made.tools.cells.apart = none  # type: ignore[method-assign]
+        found = made.run()
+    assert (found.status, found.number, found.statistics, found.kept) == ("run", 4, None, {})
+    [job] = found.jobs
+    assert (job.kind, job.ending, job.cause) == ("run", "unavailable", "no cell")
+    assert job.message == "bubblewrap is gone"
+    assert inconclusive(found)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"ending": "limit", "done": None}, {"vectors": None}], ids=["killed", "nothing"]
+)
+def test_sets_that_were_not_decoded_are_given_to_no_model(changes: dict[str, Any], tmp_path: Path) -> None:
+    cell = Ordered(own.decoded().model_copy(update=changes))
+    with a_stage(tmp_path, cell) as made:
+        found = made.run()
+    assert [one["kind"] for one in cell.orders] == ["vectors"]
+    assert (found.status, found.number, found.statistics) == ("run", 1, None)
+    assert cell.closed
+
+
+def test_a_comparer_that_broke_leaves_no_figures_and_keeps_nothing(tmp_path: Path) -> None:
+    kept: list[int] = []
+
+    def broken(*_: Any, **__: Any) -> Any:
+        raise InternalError("the comparer has ended")
+
+    with a_stage(tmp_path, Ordered(own.decoded(), own.a_run())) as made:
+        made.tools.comparer.compare = broken  # type: ignore[method-assign]
+        made.keep = lambda _files, room: kept.append(room) or {}  # type: ignore[func-returns-value]
+        found = made.run()
+    assert (found.statistics, found.kept, kept) == (None, {}, [])
+    assert [job.ending for job in found.jobs] == ["done", "done"]
+    assert inconclusive(found)
 
 
 @pytest.mark.parametrize(
