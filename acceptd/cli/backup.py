@@ -12,7 +12,15 @@ import typer
 from acceptd.backup import make as making
 from acceptd.backup import restore as restoring
 from acceptd.backup.document import Document
-from acceptd.cli.common import EXIT_AUDIT, JsonOption, StateOption, chosen_state, console, progress_console
+from acceptd.cli.common import (
+    EXIT_AUDIT,
+    JsonOption,
+    StateOption,
+    chosen_state,
+    console,
+    counted,
+    progress_console,
+)
 from acceptd.config import load_settings, require_state
 from acceptd.errors import AcceptdError
 from acceptd.report.escape import line, size
@@ -117,5 +125,6 @@ def _facts(place: Path, made: Document) -> dict[str, Any]:
 def _print(place: Path, made: Document) -> None:
     out = console()
     out.print(f"place   {line(place)}", soft_wrap=True)
-    out.print(f"ledger  {made.entries} entries, root {line(made.root[:16])}…, as of {line(made.made_at)}")
+    entries = counted(made.entries, "entry", "entries")
+    out.print(f"ledger  {entries}, root {line(made.root[:16])}…, as of {line(made.made_at)}")
     out.print(f"files   {len(made.files)}, {size(sum(one.size for one in made.files))}")

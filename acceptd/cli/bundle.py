@@ -12,7 +12,15 @@ import typer
 from acceptd.cli import bundle_vectors as bundle_vectors
 from acceptd.cli.bundle_desk import app as app
 from acceptd.cli.bundle_desk import commands, desk, row, rules_of
-from acceptd.cli.common import JsonOption, StateOption, chosen_state, console, existing, progress_console
+from acceptd.cli.common import (
+    JsonOption,
+    StateOption,
+    chosen_state,
+    console,
+    counted,
+    existing,
+    progress_console,
+)
 from acceptd.policy.names import valid_model_id
 from acceptd.report.escape import line, size
 
@@ -83,7 +91,7 @@ def lock(
         typer.echo(json.dumps({"files": len(files), "changed": changed, "bundle_digest": digest}, sort_keys=True))
         return
     what = "locked" if changed else "locked already:"
-    console().print(f"{what} {len(files)} files of {line(bundle)}", soft_wrap=True)
+    console().print(f"{what} {counted(len(files), 'file')} of {line(bundle)}", soft_wrap=True)
     row("bundle", digest)
     if changed and locks.signed(listing):
         row("sign", "model.sig was made over another bundle.toml: sign again, last")
@@ -135,7 +143,9 @@ def pack(
         told = {"archive": str(target), "bundle_digest": made.digest, "files": made.files, "bytes": made.packed}
         typer.echo(json.dumps(told, sort_keys=True))
         return
-    console().print(f"packed {made.files} files into {line(target)}, {size(made.packed)}", soft_wrap=True)
+    console().print(
+        f"packed {counted(made.files, 'file')} into {line(target)}, {size(made.packed)}", soft_wrap=True
+    )
     row("bundle", made.digest)
 
 
@@ -151,7 +161,7 @@ def _tell(made: start.Made, todo: start.Plan, *, shown: Path) -> None:
         (len(goldens.names), "golden set"),
     )
     out.print(f"wrote {line(shown / 'bundle.toml')}", soft_wrap=True)
-    row("found", ", ".join(f"{count} {word}{'' if count == 1 else 's'}" for count, word in counts))
+    row("found", ", ".join(counted(count, word) for count, word in counts))
     if not todo.copied and made.files > len(manifest.models):
         row("bundle", f"all {made.files} files of the directory belong to it; --into DIR copies what is needed")
     for text in made.proposal.left_out:

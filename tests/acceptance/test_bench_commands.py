@@ -9,7 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from onnx import TensorProto, helper, numpy_helper, save_model
 
 from acceptd import local
 from acceptd.cli import bundle, changed, check, contract
@@ -240,3 +242,30 @@ def test_a_first_manifest_says_what_to_fill_in_and_what_it_left_alone(tmp_path: 
     out = " ".join(run("vectors", "own", "--random", "1").split())
     assert "made 1 golden set in own" in out
     assert "nobody declared one for" in out
+
+
+def test_external_data_that_is_not_there_is_told_at_the_first_look(tmp_path: Path) -> None:
+    (tmp_path / "own").mkdir()
+    weight = numpy_helper.from_array(np.eye(4, dtype=np.float32), "w")
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["y"])],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 4])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", 4])],
+        [weight],
+    )
+    model = helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 17)])
+    save_model(model, "own/net.onnx", save_as_external_data=True, location="net.bin", size_threshold=0)
+    (tmp_path / "own" / "net.bin").unlink()
+    out = " ".join(Commands(bundle.app)("init", "own", "--id", "mosaic/own").split())
+    assert "missing external data of net.onnx: put net.bin there before all else" in out
+
+
+def test_golden_sets_that_a_lock_does_not_name_are_told(tmp_path: Path) -> None:
+    run = Commands(bundle.app)
+    classifier.write_bundle(tmp_path / "own", version="1.0.0")
+    run("lock", "own")
+    out = " ".join(run("vectors", "own", "--random", "2").split())
+    assert "made 2 golden sets in own" in out
+    assert "lock the lock in bundle.toml does not name them yet" in out
+    assert run.run("lock", "own", "--check").code == 1

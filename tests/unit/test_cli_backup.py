@@ -13,6 +13,7 @@ import pytest
 from acceptd.cli import backup as module
 from acceptd.errors import ConfigError
 from acceptd.loader import open_release
+from acceptd.record.log import Ledger
 from tests.command_world import Commands, alone, ready
 from tests.release_world import MODEL, World
 
@@ -44,6 +45,7 @@ def test_a_backup_says_what_it_holds_and_that_the_keys_are_not_in_it(world: Worl
     target = world.root / "copy"
     said = Commands(alone(module.backup), world.state)(target).splitlines()
     head = world.ledger.tree()
+    assert head.size > 1
     assert said[0] == f"place   {target}"
     assert said[1].startswith(f"ledger  {head.size} entries, root {head.root.hex()[:16]}…, as of ")
     assert said[2].startswith("files   ")
@@ -51,6 +53,13 @@ def test_a_backup_says_what_it_holds_and_that_the_keys_are_not_in_it(world: Worl
     told = json.loads(Commands(alone(module.backup), world.state)(world.root / "other", "--with-keys", "--json"))
     assert (told["entries"], told["root"], told["with_keys"]) == (head.size, head.root.hex(), True)
     assert (world.root / "other" / "state" / "keys" / "ledger.pem").is_file()
+
+
+def test_the_backup_of_a_state_that_was_just_made_holds_one_entry(tmp_path: Path, world: World) -> None:
+    state = ready(tmp_path / "fresh")
+    Ledger.open(state).close()
+    said = Commands(alone(module.backup), state)(tmp_path / "its-copy").splitlines()
+    assert said[1].startswith("ledger  1 entry, root ")
 
 
 def test_a_restore_says_what_is_lost_and_where_the_keys_have_to_go(world: World) -> None:

@@ -13,6 +13,7 @@ from acceptd.policy.contract import Contract
 from acceptd.review import keys
 from tests.command_world import Commands, ready
 from tests.contract_world import ADA, BEN, MODEL, Document, Instance, a_contract, an_instance, looser, tighter
+from tests.release_world import World
 
 pytestmark = pytest.mark.unit
 
@@ -123,6 +124,35 @@ def test_what_is_not_there_is_told_with_where_to_look(
     said = contract.run(*words)
     assert (said.code, said.out, said.remedy) == (2, "", remedy)
     assert error in said.error
+
+
+def test_nothing_is_proposed_from_a_release_that_is_revoked_or_cannot_be_judged_again(
+    tmp_path: Path,
+) -> None:
+    world = World(tmp_path)
+    run = Commands(app, ready(world.state))
+    accepted = world.accepted()
+    world.promote(accepted)
+    said = run.run("propose", "--from-release", MODEL)
+    assert (said.code, said.error) == (2, f"release 1 of {MODEL}: its evidence is no longer kept")
+    assert said.remedy == "propose from the bundle: acceptd contract propose --from-bundle PATH"
+    world.revoke(accepted.digest)
+    said = run.run("propose", "--from-release", f"{MODEL}@production")
+    assert (said.code, said.error) == (2, f"release 1 of {MODEL} is revoked: it bites")
+    assert said.remedy == "roll back first, or propose from another bundle: --from-bundle PATH"
+    world.close()
+
+
+def test_held_out_sets_and_slices_of_a_contract_are_shown_by_name_and_bounds(
+    place: Instance, contract: Commands
+) -> None:
+    def more(document: Document) -> None:
+        document["models"][0]["heldout"] = [{"sets": ["zebra_*"], "sha256": "7" * 64}]
+
+    place.write(a_contract(change=more))
+    values = {one["key"]: one["value"] for one in json.loads(contract("show", MODEL, "--json"))["values"]}
+    assert "zebra_*" in values["models[0].heldout[0]"]
+    assert "7" * 64 in values["models[0].heldout[0]"]
 
 
 def test_a_contract_whose_signer_was_struck_off_is_not_shown_as_in_force(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -105,6 +106,42 @@ def test_what_the_anchor_keeps_is_compared_and_a_log_that_it_never_heard_of_is_a
     said = ledger.run("verify", "--json")
     assert said.code == 5
     assert "anchor" in {one["what"] for one in said.json["differences"]}
+
+
+@pytest.mark.parametrize("anchored", [False, True])
+@pytest.mark.parametrize("how", ["overwritten", "another table", "gone"])
+def test_a_database_that_cannot_be_read_is_never_verified(
+    world: World, ledger: Commands, how: str, anchored: bool
+) -> None:
+    if anchored:
+        place = world.root / "anchor"
+        place.mkdir(mode=0o700)
+        ready(world.state, settings=f'[checkpoint]\nanchor = "{place}"\n')
+        with sealing(world.state) as kept:
+            kept.append("note", {"number": 1})
+    world.close()
+    for name in (FILE_NAME, f"{FILE_NAME}-wal", f"{FILE_NAME}-shm"):
+        (world.state / name).unlink(missing_ok=True)
+    if how == "overwritten":
+        (world.state / FILE_NAME).write_bytes(b"no database at all" * 500)
+    elif how == "another table":
+        with sqlite3.connect(world.state / FILE_NAME) as connection:
+            connection.execute("CREATE TABLE x (y)")
+        connection.close()
+    for words in (("verify",), ("verify", "--json")):
+        said = ledger.run(*words)
+        assert said.code in {2, 5}, said
+        assert "verified" not in said.out
+        assert said.error or said.out
+
+
+def test_the_proof_of_an_entry_comes_with_the_checkpoint_that_covers_it(world: World, ledger: Commands) -> None:
+    assert json.loads(ledger("proof", "0"))["checkpoint"] is None, "nothing that is signed covers it yet"
+    with sealing(world.state) as kept:
+        kept.append("note", {"number": 1})
+    told = json.loads(ledger("proof", "1"))
+    assert (told["seq"], told["size"]) == (1, 2)
+    assert told["checkpoint"].splitlines()[:2] == [world.ledger.origin, "2"]
 
 
 def test_a_kept_checkpoint_that_is_none_is_refused_before_anything_is_compared(
