@@ -61,7 +61,9 @@ ENDINGS: Final = {
     33: "not reached",
     36: "timed out",
     24: "timed out",
+    -24: "timed out",
     152: "timed out",
+    255: "timed out",
 }
 """mutmut's exit codes; any other one is a test that failed: the mutant was noticed."""
 SETTINGS: Final = """

@@ -28,8 +28,8 @@ def test_a_short_sample_is_of_every_file_and_no_prefix_of_one() -> None:
 
 
 def test_only_a_test_that_failed_kills_a_mutant() -> None:
-    assert [ending(code) for code in (1, 3, 0, 5, 33, 36, None)] == [
-        "killed", "killed", "survived", "not reached", "not reached", "timed out", "",
+    assert [ending(code) for code in (1, 3, 0, 5, 33, 36, -24, 255, None)] == [
+        "killed", "killed", "survived", "not reached", "not reached", "timed out", "timed out", "timed out", "",
     ]  # fmt: skip
     assert counted({"a": 1, "b": 0, "c": None, "d": 33}) == {
         "mutants": 4, "tried": 3, "killed": 1, "not reached": 1, "survived": 1,

@@ -128,25 +128,39 @@ def test_no_forgery_counts() -> None:
             attest.verify_statement(forged, KEYRING)
 
 
+NO_OBJECT, LACKS, LARGE, NO_SIGNATURE, NO_KEY, NO_BASE64 = (
+    "an envelope is a JSON object",
+    "an envelope has payload, payloadType and signatures",
+    "an envelope that is too large",
+    "a signature has keyid and sig",
+    "a signature's keyid is text",
+    "",
+)
+
+
 @pytest.mark.parametrize(
-    "envelope",
+    ("envelope", "words"),
     [
-        None,
-        [],
-        "x",
-        {},
-        {"payload": 1, "payloadType": "t", "signatures": []},
-        {"payload": "", "payloadType": "t", "signatures": {}},
-        {"payload": "", "payloadType": "t", "signatures": [1]},
-        {"payload": "", "payloadType": "t", "signatures": [{"keyid": 1, "sig": ""}]},
-        {"payload": "*", "payloadType": "t", "signatures": []},
-        {"payload": "é", "payloadType": "t", "signatures": []},
-        {"payload": "", "payloadType": "t", "signatures": [{"keyid": "", "sig": ""}] * 17},
+        (None, NO_OBJECT),
+        ([], NO_OBJECT),
+        ("x", NO_OBJECT),
+        ({}, LACKS),
+        ({"payload": 1, "payloadType": "t", "signatures": []}, LACKS),
+        ({"payload": "", "payloadType": 1, "signatures": []}, LACKS),
+        ({"payload": "", "payloadType": "t", "signatures": {}}, LACKS),
+        ({"payload": "", "payloadType": "é", "signatures": []}, LARGE),
+        ({"payload": "", "payloadType": "t", "signatures": [1]}, NO_SIGNATURE),
+        ({"payload": "", "payloadType": "t", "signatures": [{"keyid": ""}]}, NO_SIGNATURE),
+        ({"payload": "", "payloadType": "t", "signatures": [{"keyid": 1, "sig": ""}]}, NO_KEY),
+        ({"payload": "*", "payloadType": "t", "signatures": []}, NO_BASE64),
+        ({"payload": "é", "payloadType": "t", "signatures": []}, NO_BASE64),
+        ({"payload": "", "payloadType": "t", "signatures": [{"keyid": "", "sig": ""}] * 17}, LARGE),
     ],
 )
-def test_malformed_envelopes_are_malformed(envelope: object) -> None:
-    with pytest.raises(MalformedError):
+def test_malformed_envelopes_are_malformed(envelope: object, words: str) -> None:
+    with pytest.raises(MalformedError) as told:
         attest.verify(envelope, "t", KEYRING, "ledger")
+    assert words in {"", str(told.value)}
 
 
 @pytest.mark.parametrize(

@@ -11,13 +11,15 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from acceptd.errors import LedgerError, MalformedError, SignatureError
-from acceptd.record import checkpoint
+from acceptd import key_rotation
+from acceptd.errors import LedgerError, LedgerStorageError, MalformedError, SignatureError
+from acceptd.record import checkpoint, keystore
 from acceptd.record import note as note_form
 from acceptd.record.checkpoint import Checkpoint
 from acceptd.record.database import FILE_NAME
 from acceptd.record.keys import Keyring, Signer, create_keys, load_signer
 from acceptd.record.log import Ledger
+from tests.release_world import World
 
 pytestmark = pytest.mark.unit
 
@@ -122,6 +124,32 @@ def test_a_restored_older_database_is_not_signed(place: Place) -> None:
     assert len(place.names()) == 2
 
 
+def test_a_checkpoint_that_cannot_be_read_is_the_storages_fault_and_says_where(place: Place) -> None:
+    place.write()
+    path = place.state / "checkpoints" / place.names()[0]
+    path.unlink()
+    with pytest.raises(LedgerError, match=f"^{path}: No such file or directory$"):
+        checkpoint.read(place.state, 1, place.keyring)
+    path.mkdir()
+    with pytest.raises(LedgerStorageError, match=f"^{path}: cannot be read: Is a directory"):
+        checkpoint.latest(place.state, place.keyring)
+
+
+def test_a_checkpoint_of_the_first_entry_counts_by_the_key_that_was_in_office_there(tmp_path: Path) -> None:
+    """Its key gave way at the very next entry: what it signed before still stands."""
+    world = World(tmp_path)
+    signer = load_signer(world.state, "ledger")
+    before = keystore.own_history(world.state, world.ledger)
+    assert checkpoint.write(world.state, world.ledger, signer, before).size == 1
+    key_rotation.rotate(world.state, world.ledger, "ledger", reason="age", terms=world.terms)
+    after = keystore.own_history(world.state, world.ledger)
+    assert checkpoint.read(world.state, 1, after, world.ledger.origin).size == 1
+    late = checkpoint.sign(Checkpoint(world.ledger.origin, world.ledger.tree().size, bytes(32)), signer)
+    with pytest.raises(SignatureError, match="no signature by the ledger key that counted there"):
+        checkpoint.verify(late, after)
+    world.close()
+
+
 def test_a_damaged_or_foreign_latest_checkpoint_stops_signing(place: Place) -> None:
     place.write()
     path = place.state / "checkpoints" / place.names()[0]
@@ -174,5 +202,10 @@ def test_no_forged_note_verifies() -> None:
     ],
 )  # fmt: skip
 def test_malformed_notes_are_malformed(note: bytes) -> None:
-    with pytest.raises(MalformedError):
+    with pytest.raises(MalformedError) as told:
         checkpoint.parse(note)
+    assert str(told.value) in {
+        "no signed checkpoint: that is a log's name, a size, a root, an empty line and lines that begin with —",
+        "a checkpoint that is too large",
+        "a checkpoint whose root or size cannot be",
+    }

@@ -75,9 +75,11 @@ def test_a_state_directory_that_is_not_there_is_an_error_in_one_line(tmp_path: P
 @pytest.mark.parametrize("bits", [0o640, 0o604, 0o620, 0o602, 0o610])
 def test_a_private_key_that_others_can_touch_is_refused(tmp_path: Path, bits: int) -> None:
     create_keys(tmp_path)
-    (tmp_path / "keys" / "ledger.pem").chmod(bits)
-    with pytest.raises(ConfigError, match="by group or others"):
+    key = tmp_path / "keys" / "ledger.pem"
+    key.chmod(bits)
+    with pytest.raises(ConfigError) as told:
         load_signer(tmp_path, "ledger")
+    assert str(told.value) == f"{key}: readable or writable by group or others; chmod go-rwx {key}"
     assert load_signer(tmp_path, "release").role == "release"
 
 
@@ -96,9 +98,10 @@ def test_links_and_strangers_files_are_refused(tmp_path: Path, monkeypatch: pyte
     key.symlink_to(tmp_path / "moved.pem")
     with pytest.raises(ConfigError):
         load_signer(tmp_path, "ledger")
-    ring.chmod(0o664)
-    with pytest.raises(ConfigError, match="writable by group"):
-        load_keyring(tmp_path)
+    for bits in (0o664, 0o646):
+        ring.chmod(bits)
+        with pytest.raises(ConfigError, match=f"^{ring}: writable by group or others; chmod go-w {ring}$"):
+            load_keyring(tmp_path)
     ring.chmod(0o644)
     with pytest.raises(ConfigError, match="a stranger"):
         Keyring.load(ring, owners={os.geteuid() + 1})

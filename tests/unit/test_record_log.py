@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import os
+import re
 import sqlite3
 import stat
 from dataclasses import replace
@@ -60,6 +61,7 @@ def test_the_leaf_is_the_documented_canonical_json(tmp_path: Path) -> None:
 def test_the_first_entry_names_the_log_and_stays_after_reopening(tmp_path: Path) -> None:
     with opened(tmp_path) as ledger:
         origin, head = ledger.origin, ledger.tree()
+        assert re.fullmatch(r"acceptd/[0-9a-f]{32}", origin), "as the manual and every checkpoint write it"
         assert ledger.entry(0).body == {"origin": origin}
     with opened(tmp_path) as again:
         assert again.origin == origin
