@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from acceptd.cli.replay import exit_code
-from acceptd.evidence import SealFailure, Submission
+from acceptd.evidence import Prior, SealFailure, Submission
 from acceptd.policy.contract import Contract
 from acceptd.policy.load import with_overrides
 from acceptd.policy.policy import LimitsTable, Policy
@@ -77,6 +77,40 @@ def test_what_only_the_judge_reads_needs_no_rerun(override: str) -> None:
 def test_what_decides_what_is_run_needs_a_rerun(override: str, words: str) -> None:
     (reason,) = told(override)
     assert reason.startswith(words)
+
+
+@pytest.mark.parametrize(
+    ("override", "asked", "given"),
+    [
+        ("heldout.evaluations=9", False, world.submission()),
+        ("heldout.evaluations=9", True, own.submission(own.held())),
+        ("regression.enabled=false", False, world.submission()),
+        ("regression.enabled=false", False, world.submission(prior=Prior(status="same", reason="r"))),
+        ("regression.enabled=false", True, world.submission(prior=Prior(status="found", reason="r"))),
+        ("regression.timing_rounds=1", True, world.submission(prior=Prior(status="found", reason="r"))),
+    ],
+)
+def test_what_there_was_none_of_is_not_asked_for_again(override: str, asked: bool, given: Submission) -> None:
+    assert bool(told(override, given=given)) == asked
+
+
+def test_how_runs_are_timed_matters_only_under_a_contract_with_such_a_ceiling() -> None:
+    assert told("performance.samples=3") == []
+    timed = world.a_contract(lambda document: document["ceilings"].update(p95_ms=5.0))
+    assert told("performance.samples=3", contract=timed) == [
+        "performance.samples changed: it decides what is run or compared"
+    ]
+
+
+def test_memory_and_scopes_are_held_against_what_jobs_took() -> None:
+    given = world.submission(jobs=[world.run(peak_rss_bytes=300_000_000, baseline_rss_bytes=100_000_000)])
+    assert told("limits.memory_bytes=250000000", given=given) == []
+    assert told("limits.memory_bytes=150000000", given=given) == [
+        "limits.memory_bytes was lowered: 2e+08 were used, 150000000 are allowed"
+    ]
+    deep = world.submission(jobs=[world.inspect(facts=world.facts(scopes=7))])
+    assert told("limits.scopes=7", given=deep) == []
+    assert told("limits.scopes=6", given=deep) == ["limits.scopes was lowered: 7 were used, 6 are allowed"]
 
 
 def test_a_cpu_limit_is_held_against_what_the_jobs_of_its_kind_took() -> None:
