@@ -31,19 +31,27 @@ class Child:
 
     def __init__(self) -> None:
         ours, theirs = socket.socketpair()
-        with theirs, powers.lent(powers.DAC_OVERRIDE):  # to read drops that a team owns
-            self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "acceptd.intake.sealer", str(theirs.fileno())],
-                env={
-                    "PATH": "/usr/bin:/bin",
-                    "PYTHONPATH": str(Path(acceptd.__file__).parents[1]),
-                    "PYDANTIC_DISABLE_PLUGINS": "__all__",  # looking for some costs a third of the start
-                },
-                stdin=subprocess.DEVNULL,
-                pass_fds=(theirs.fileno(),),
-                start_new_session=True,  # Ctrl-C is the daemon's to handle
-            )
+        try:
+            with theirs, powers.lent(powers.DAC_OVERRIDE):  # to read drops that a team owns
+                self._process = self._started(theirs.fileno())
+        except BaseException:
+            ours.close()
+            raise
         self._socket = ours
+
+    @staticmethod
+    def _started(descriptor: int) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [sys.executable, "-P", "-m", "acceptd.intake.sealer", str(descriptor)],
+            env={
+                "PATH": "/usr/bin:/bin",
+                "PYTHONPATH": str(Path(acceptd.__file__).parents[1]),
+                "PYDANTIC_DISABLE_PLUGINS": "__all__",  # looking for some costs a third of the start
+            },
+            stdin=subprocess.DEVNULL,
+            pass_fds=(descriptor,),
+            start_new_session=True,  # Ctrl-C is the daemon's to handle
+        )
 
     def ask(self, order: dict[str, Any], deadline: float, cancelled: Callable[[], bool]) -> dict[str, Any]:
         """Return the reply; raise TimeoutError at ``deadline`` (monotonic seconds), LostError at the end.

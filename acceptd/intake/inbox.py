@@ -300,8 +300,10 @@ class Inbox:
         try:
             fd = files.open_directory(self._root / team)
         except OSError as error:
-            if error.errno in {errno.ELOOP, errno.EACCES}:
-                reason = os.strerror(error.errno)
+            # ENOTDIR: what open(2) says of a link too, where a directory is wanted and no link.
+            if error.errno in {errno.ENOTDIR, errno.EACCES}:
+                link = os.path.islink(self._root / team)
+                reason = "a link, which is not followed" if link else os.strerror(error.errno)
                 self._notice("inbox/no-team", team, "", f"cannot be opened as a directory: {reason}")
             yield None
             return

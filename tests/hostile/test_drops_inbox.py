@@ -217,6 +217,9 @@ def test_a_link_to_a_directory_is_no_team(desk: Desk) -> None:
     (outside / "v1").mkdir(parents=True)
     (desk.root / "evil").symlink_to(outside)
     desk.open(settle_seconds=0.0)
+    notice = desk.notice()  # or an operator who moved a team to another disk would wait for its drops in vain
+    assert (notice.code, notice.team) == ("inbox/no-team", "evil")
+    assert notice.message == "cannot be opened as a directory: a link, which is not followed"
     desk.settled()
     assert (outside / "v1").is_dir()
 
