@@ -282,6 +282,71 @@ def test_a_full_disk_costs_time_and_no_session(
     session.run({"x": X})
 
 
+def test_what_onnxruntime_cannot_load_again_is_made_anew_and_said(world: World, tmp_path: Path) -> None:
+    shelf = loader_optimised.Shelf(OptimisedCache(tmp_path / "c"))
+    identity = {"model": "a"}
+
+    def built(target: str) -> str:
+        Path(target).write_bytes(b"optimised")
+        return "made"
+
+    def broken(_data: bytes) -> str:
+        raise RuntimeError("x" * 1000)
+
+    assert shelf.session(identity, broken, built)[1].status == "built"
+    found, artifact = shelf.session(identity, broken, built)
+    assert (found, artifact.status) == ("made", "built")
+    assert artifact.refused.startswith("onnxruntime cannot load it: xxx")
+    assert len(artifact.refused) < 300
+    assert shelf.session(identity, lambda data: data, built)[0] == b"optimised"
+
+
+@pytest.mark.parametrize(("size", "said"), [(-1, "onnxruntime wrote no artifact"), (11, "has more than 10 bytes")])
+def test_an_artifact_that_is_none_or_too_large_is_not_kept(
+    size: int, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loader_optimised, "MAX_RESULT_BYTES", 10)
+
+    def built(target: str) -> str:
+        if size >= 0:
+            Path(target).write_bytes(b"x" * size)
+        return "made"
+
+    found, artifact = loader_optimised.Shelf(OptimisedCache(tmp_path / "c")).session({}, lambda data: data, built)
+    assert (found, artifact.status, said in artifact.reason) == ("made", "none", True)
+    assert not list((tmp_path / "c").iterdir())
+
+
+def test_a_kept_artifact_that_grew_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def built(target: str) -> str:
+        Path(target).write_bytes(b"0123456789")
+        return "made"
+
+    shelf = loader_optimised.Shelf(OptimisedCache(tmp_path / "c"))
+    shelf.session({}, lambda data: data, built)
+    monkeypatch.setattr(loader_optimised, "MAX_RESULT_BYTES", 9)
+    found, artifact = shelf.session({}, lambda data: data, built)
+    assert (found, artifact.status, "has 10 bytes; 9 are allowed" in artifact.refused) == ("made", "none", True)
+
+
+def test_a_disk_that_fails_within_a_file_leaves_no_part_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def built(target: str) -> str:
+        Path(target).write_bytes(b"optimised")
+        return "made"
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    shelf = loader_optimised.Shelf(OptimisedCache(tmp_path / "c"))
+    with monkeypatch.context() as patched:
+        patched.setattr("acceptd.loader_optimised.os.rename", full)
+        _, artifact = shelf.session({}, lambda data: data, built)
+    assert artifact.reason == "the artifact could not be kept: No space left on device"
+    assert not list((tmp_path / "c").iterdir())
+
+
 def test_where_nothing_is_optimised_or_a_device_counts_nothing_is_kept() -> None:
     options = Options(SessionOptions.of(Profile(optimisation="disable")).model_dump(mode="json"))
     assert "nothing" in uncached(options, "CPUExecutionProvider")

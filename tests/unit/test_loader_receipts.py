@@ -98,6 +98,11 @@ def test_a_threshold_that_is_no_number(session: Session, threshold: float) -> No
         session.run(FED).receipt(row=0, threshold=threshold)
 
 
+def test_nothing_is_decided_before_something_was_run(session: Session) -> None:
+    with Request(session, "r") as request, pytest.raises(InvalidInputError, match="nothing has been run yet"):
+        request.decide()
+
+
 def test_a_request_measures_each_phase_and_the_deadline(session: Session) -> None:
     clock = Clock()
     arrived = clock()
