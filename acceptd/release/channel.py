@@ -321,8 +321,11 @@ def sweep_revocations(state: Path) -> None:
     for name in os.listdir(state):
         path = state / name
         if name.startswith(".tmp-") and path.is_file() and not path.is_symlink():
-            with path.open("rb") as file:
-                start = file.read(len(_ENVELOPE))
+            try:
+                with path.open("rb") as file:
+                    start = file.read(len(_ENVELOPE))
+            except FileNotFoundError:
+                continue  # another room's, which has its own name by now
             if _ENVELOPE.startswith(start) or start.startswith(_LINES):
                 path.unlink(missing_ok=True)
                 failpoint("release.settle.swept")
