@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from acceptd.cell.samples import MOST, Samples
@@ -19,6 +19,9 @@ def test_a_short_job_keeps_every_sample() -> None:
 
 
 @given(st.lists(st.integers(0, 1 << 40), min_size=1, max_size=3000))
+@example(list(range(3000)))  # lists that are drawn are short, as a rule: none would be thinned
+@example([1 << 40] + [0] * 2999)
+@example([number % 7 for number in range(1025)])
 def test_a_long_job_is_thinned_and_keeps_its_peak(used: list[int]) -> None:
     samples = Samples()
     taken = [(number * 0.05, value) for number, value in enumerate(used)]
