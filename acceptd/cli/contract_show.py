@@ -12,6 +12,7 @@ from rich.text import Text
 from acceptd.cli.common import JsonOption, StateOption, console
 from acceptd.cli.contract_office import STYLES, ModelArgument, Office, app, model_of, office, version_entry
 from acceptd.cli.tables import print_table
+from acceptd.contract_facts import ContractStanding
 from acceptd.contracts import propose as proposals
 from acceptd.contracts.difference import changes
 from acceptd.contracts.effective import Agreed, place_of, sources
@@ -41,17 +42,20 @@ def show(
     with office(state) as place:
         agreed = in_force(place.rules, model_of(model), place.ledger)
         own, told = _own(place, model, agreed)
+        superseded = False
         if version:
             entry = version_entry(place, model, version)
-            opened = payload_of(entry.body.get("envelope"))
-            own, agreed = opened.own, Agreed(opened.effective, opened.said.digest, agreed.standing)
-            told = sources(opened.said.inherited)
+            superseded = agreed.standing is not None and agreed.standing.entry != entry.seq
+            own, agreed = _version(place, entry, agreed)
+            told = dict(agreed.standing.inherited) if agreed.standing is not None else {}
         if agreed.contract is None or own is None:
             broken = agreed.standing.reason if agreed.standing is not None else ""
             raise UsageError(
                 f"{model} has no contract{f': {broken}' if broken else ''}", remedy="acceptd contract list"
             )
         facts = _facts(place, model, agreed)
+        if superseded and facts["status"] == "signed":
+            facts["status"] = "superseded"
     if toml:
         head = [f"The contract of {model}, version {own.version}, as it was signed or lies in its file."]
         typer.echo(proposals.text_of(own, head), nl=False)
@@ -89,6 +93,28 @@ def _own(place: Office, model: str, agreed: Agreed) -> tuple[Contract | None, di
         opened = payload_of(place.ledger.entry(standing.entry).body.get("envelope"))
         return opened.own, dict(standing.inherited)
     return load_file(place_of(place.rules.directory, model)), dict(standing.inherited)
+
+
+def _version(place: Office, entry: Entry, now: Agreed) -> tuple[Contract, Agreed]:
+    """Return what the author of a version on record wrote, and the version with its own signers, not today's."""
+    opened = payload_of(entry.body.get("envelope"))
+    if now.standing is not None and now.standing.entry == entry.seq:
+        standing = now.standing.model_copy(update={"inherited": sources(opened.said.inherited)})
+        return opened.own, Agreed(opened.effective, opened.said.digest, standing)
+    standing = ContractStanding(
+        status="signed",
+        version=opened.said.version,
+        entry=entry.seq,
+        digest=opened.said.digest,
+        inherited=sources(opened.said.inherited),
+    )
+    try:
+        signed = place.register.read(entry)
+    except (LoaderError, LedgerError) as error:
+        told = {"status": "unverified", "reason": f"version {opened.said.version} on record: {error}"[:4000]}
+        return opened.own, Agreed(opened.effective, opened.said.digest, standing.model_copy(update=told))
+    known = {"signers": signed.people, "tightens": signed.tightens}
+    return opened.own, Agreed(opened.effective, opened.said.digest, standing.model_copy(update=known))
 
 
 def _facts(place: Office, model: str, agreed: Agreed) -> dict[str, Any]:

@@ -12,7 +12,18 @@ from acceptd.cli.contract import app
 from acceptd.policy.contract import Contract
 from acceptd.review import keys
 from tests.command_world import Commands, ready
-from tests.contract_world import ADA, BEN, MODEL, Document, Instance, a_contract, an_instance, looser, tighter
+from tests.contract_world import (
+    ADA,
+    BEN,
+    MODEL,
+    Document,
+    Instance,
+    a_contract,
+    an_instance,
+    looser,
+    person,
+    tighter,
+)
 from tests.release_world import World
 
 pytestmark = pytest.mark.unit
@@ -89,6 +100,34 @@ def test_the_text_of_a_version_is_its_authors_and_makes_the_same_version_again(
     assert contract("diff", f"{MODEL}@1", str(again)).strip() == "no difference"
     assert "version = 2" in contract("show", MODEL, "--toml")
     assert json.loads(contract("show", MODEL, "--version", "1", "--json"))["version"] == 1
+
+
+def test_an_older_version_is_shown_with_who_signed_it_and_not_with_todays_signers(
+    place: Instance, contract: Commands
+) -> None:
+    first = place.install(place.signed(a_contract(1), ADA))
+    second = place.install(place.signed(a_contract(2, looser), BEN))
+    shown = [json.loads(contract("show", MODEL, "--version", number, "--json")) for number in ("1", "2")]
+    assert [(one["version"], one["status"], one["entry"], one["signers"], one["file"] != "") for one in shown] == [
+        (1, "superseded", first.seq, ["ada (security)"], False),
+        (2, "signed", second.seq, ["ben (safety)"], True),
+    ]
+    assert [one["digest"] for one in shown] == [entry.body["digest"] for entry in place.register.entries(MODEL)]
+    assert {one["value"] for one in shown[0]["values"] if one["key"] == "ceilings.load_ms"} == {"1000.0"}
+
+
+def test_a_version_whose_signer_was_struck_off_is_shown_as_such_and_names_nobody(
+    place: Instance, contract: Commands
+) -> None:
+    place.install(place.signed(a_contract(1), BEN))
+    place.install(place.signed(a_contract(2, looser), ADA))
+    file = place.home / "policies" / "reviewers.toml"
+    file.write_text(file.read_text().replace(BEN[1].key, person("new")[1].key))
+    old = json.loads(contract("show", MODEL, "--version", "1", "--json"))
+    assert (old["status"], old["signers"]) == ("unverified", [])
+    [finding] = [one for one in old["findings"] if "contract/unverified" in one]
+    assert "version 1 on record: " in finding
+    assert json.loads(contract("show", MODEL, "--json"))["status"] == "signed"
 
 
 REFUSED = [
