@@ -154,6 +154,30 @@ def test_a_revocation_tells_what_became_of_each_channel(world: OfficeWorld) -> N
     assert [(one["number"], one["kind"]) for one in rows] == [(3, "rollback"), (2, "promote"), (1, "promote")]
 
 
+def test_a_revocation_that_cannot_reach_a_channel_says_which(world: OfficeWorld) -> None:
+    world.channel_dir.rename(world.channel_dir.with_name("aside"))
+    world.channel_dir.write_bytes(b"")
+    said = world.said("release", "revoke", world.second.bundle_digest, "--reason", "it bites", "--rollback")
+    assert said.startswith(f"revoked {world.second.bundle_digest[:12]}: the list is number 1 now\n")
+    assert f"problem: {MODEL} production" in said
+    assert world.second.bundle_digest in read_book(world.ledger).revoked
+
+
+def test_a_model_without_a_release_has_nothing_to_be_signed(world: OfficeWorld) -> None:
+    from cryptography.hazmat.primitives import serialization as forms
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key = world.root / "ec.pem"
+    private = ec.generate_private_key(ec.SECP256R1())
+    plain = forms.NoEncryption()
+    key.write_bytes(private.private_bytes(forms.Encoding.PEM, forms.PrivateFormat.PKCS8, plain))
+    key.chmod(0o600)
+    words = ("release", "sign", MODEL, "--key", str(key), "--output", str(world.root / "o"), "--channel", "canary")
+    error, _ = world.refused(*words)
+    assert f"{MODEL} has no release on canary" in error
+    assert not (world.root / "o").exists()
+
+
 NOBODY = "00" * 4
 REASON = ("--reason", "r")
 FTP = ("--endpoint", "ftp://x")

@@ -83,6 +83,23 @@ def test_a_file_by_a_key_that_came_later_says_what_to_name(
     assert "--rotations rotations.json" in told
 
 
+def test_what_holds_is_told_line_by_line_and_what_does_not_is_of_no_use(
+    tmp_path: Path, key: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "statement.json"
+    path.write_text(json.dumps(statement()))
+    verify(path, key)
+    told = capsys.readouterr().out
+    assert "verdict" in told.split()
+    assert DIGEST in told
+    path.write_text("{}")
+    with pytest.raises(typer.Exit):
+        verify(path, key)
+    said = capsys.readouterr().err.splitlines()
+    assert said[0].startswith(f"acceptd: {path}: ")
+    assert said[1] == ("  → use no part of it; fetch it again from where it was published, and ask who changed it")
+
+
 def test_any_dsse_verifier_can_do_it() -> None:
     envelope = Envelope.from_dict(statement())
     ours = SIGNERS["ledger"].public_key()

@@ -32,6 +32,18 @@ def test_without_the_extra_it_says_what_to_install(
     assert "acceptd[web]" in caught.value.remedy
 
 
+def test_a_part_of_acceptd_that_is_missing_is_no_extra_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for path, mode in Paths(tmp_path).directories():
+        path.mkdir(mode=mode, exist_ok=True)
+    monkeypatch.setitem(sys.modules, "acceptd.web.serve", None)  # type: ignore[arg-type]
+    monkeypatch.delattr("acceptd.web.serve", raising=False)
+    with pytest.raises(ImportError) as caught:
+        start(tmp_path)
+    assert not isinstance(caught.value, UsageError)
+
+
 def test_on_what_is_no_state_it_says_so_first(tmp_path: Path) -> None:
     with pytest.raises(StateError, match="does not exist"):
         start(tmp_path / "nothing")
