@@ -67,6 +67,7 @@ def dropped(state: Path, place: Place, rows: Sequence[Row], team: str) -> list[R
             waiting[name] = row
         last = time.monotonic()
         while waiting:
+            ended = holder(paths.lock) is None  # asked first: what it wrote before its end is still seen
             for report in verdicts(outbox, known):
                 if (name := str(report.get("drop"))) in waiting:
                     row = waiting.pop(name)
@@ -75,7 +76,7 @@ def dropped(state: Path, place: Place, rows: Sequence[Row], team: str) -> list[R
                     last = time.monotonic()
             if not waiting:
                 break
-            if holder(paths.lock) is None or time.monotonic() - last > PATIENCE:
+            if ended or time.monotonic() - last > PATIENCE:
                 raise StateError(
                     f"{len(waiting)} of {len(mine)} have no verdict: the daemon ended, or gave none for long",
                     remedy="see `acceptd status`; what was dropped is judged when it runs again",

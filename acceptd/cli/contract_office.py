@@ -83,7 +83,10 @@ def read_contract(path: Path, state: Path) -> Contract:
     try:
         document = json.loads(content)
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"{path}: neither a contract nor a prepared or signed one") from error
+        raise UsageError(
+            f"{path}: neither a contract nor a prepared or signed one",
+            remedy="name a contract's TOML, or what `acceptd contract sign` wrote",
+        ) from error
     signed = isinstance(document, dict) and "payload" in document
     return (payload_of(document) if signed else read(content)).effective
 

@@ -288,7 +288,9 @@ def _wanted(team: str, model: str, verdict: str, code: str, kind: str, since: st
             if text:
                 valid(text)
         except ValueError as error:
-            raise UsageError(f"{option}: {error}") from error
+            raise UsageError(
+                f"{option}: {error}", remedy="give a name as the inbox and manifests have it"
+            ) from error
     return Filter(
         team=team or None,
         model=model or None,

@@ -52,7 +52,7 @@ def _url(text: str) -> str:
     try:
         found = record_url(text)
     except ValueError as error:
-        raise UsageError(f"--to: {error}") from error
+        raise UsageError(f"--to: {error}", remedy="postgresql://user@host/database, or `file`") from error
     if not found:
         raise UsageError("--to is empty", remedy="give a URL, or `file` for the state's own")
     return found

@@ -166,7 +166,10 @@ def _follows(opened: Opened, before: Entry | None, *, first: bool) -> None:
         return
     number, digest = before.body["version"], before.body["digest"]
     if said.digest == digest and said.version == number:
-        raise UsageError(f"{said.model} version {number} is on record already, entry {before.seq}")
+        raise UsageError(
+            f"{said.model} version {number} is on record already, entry {before.seq}",
+            remedy=f"nothing is to be done: see `acceptd contract show {said.model}`",
+        )
     if first:
         raise UsageError(f"{said.model} has version {number} already", remedy="acceptd contract supersede")
     if said.version <= number:

@@ -108,6 +108,26 @@ def test_a_daemon_that_ends_meanwhile_is_told_with_what_is_left(
     assert len(list(house.inbox.iterdir())) == 1, "what was dropped stays"
 
 
+def test_verdicts_that_come_with_the_daemons_end_are_not_lost(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It judges the last drop and stops, just after somebody has looked for verdicts."""
+    real, looks = module.verdicts, []
+
+    def verdicts(outbox: Path, known: set[str]) -> list[dict[str, Any]]:
+        found = list(real(outbox, known))
+        looks.append(len(found))
+        if len(looks) == 1:
+            house.judge()
+            house.end()
+        return found
+
+    monkeypatch.setattr(module, "verdicts", verdicts)
+    done = house.dropped([row("m"), row("n")], lambda: None, monkeypatch=monkeypatch)
+    assert [one.verdict for one in done] == ["accepted", "accepted"]
+    assert looks == [0, 2]
+
+
 def test_patience_counts_from_the_last_verdict(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
 

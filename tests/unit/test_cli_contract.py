@@ -274,6 +274,7 @@ def test_bytes_to_sign_and_what_was_signed_are_compared_as_the_contract_in_them(
     broken.write_text("{ no")
     said = contract.run("diff", MODEL, str(broken))
     assert (said.code, said.error) == (2, f"{broken}: neither a contract nor a prepared or signed one")
+    assert said.remedy == "name a contract's TOML, or what `acceptd contract sign` wrote"
 
 
 def test_a_version_is_prepared_signed_and_recorded_and_the_file_says_so(
@@ -346,6 +347,10 @@ def test_a_version_counts_by_the_order_of_the_commands_too(place: Instance, cont
     said = contract.run("supersede", first)
     assert (said.error, said.remedy) == (f"{MODEL} has no version to supersede", "acceptd contract install")
     contract("install", first)
+    for words in (("install", first), ("supersede", first)):
+        said = contract.run(*words)
+        assert (said.code, f"{MODEL} version 1 is on record already, entry 1" in said.error) == (2, True)
+        assert said.remedy == f"nothing is to be done: see `acceptd contract show {MODEL}`"
     second = envelope(place, a_contract(2), name="second.json")
     said = contract.run("install", second)
     assert (said.error, said.remedy) == (f"{MODEL} has version 1 already", "acceptd contract supersede")

@@ -162,8 +162,8 @@ FILTERS = [
         "give one of accepted, held, inconclusive, rejected",
     ),
     (("--code", "x"), "--code 'x' is no finding code", "acceptd policy explain --all lists them"),
-    (("--team", "Not A Team"), "--team: ", ""),
-    (("--model", "no-team"), "--model: ", ""),
+    (("--team", "Not A Team"), "--team: ", "give a name as the inbox and manifests have it"),
+    (("--model", "no-team"), "--model: ", "give a name as the inbox and manifests have it"),
     (("--since", "yesterday"), "--since", ""),
     (("--until", "soon"), "--until", ""),
 ]
@@ -176,7 +176,7 @@ def test_a_filter_that_nothing_can_match_is_refused_and_writes_no_empty_export(
     out = world.root / "out.jsonl"
     said = ledger.run("export", *words, "--output", out)
     assert (said.code, said.out, said.error.startswith(error)) == (2, "", True)
-    assert not remedy or said.remedy == remedy
+    assert said.remedy == remedy if remedy else said.remedy
     assert not out.exists()
 
 
@@ -239,6 +239,7 @@ def test_a_record_is_moved_to_no_place_that_cannot_be_meant(
 ) -> None:
     said = ledger.run("move", "--to", to)
     assert (said.code, error in said.error, "secret" in said.error) == (2, True, False)
+    assert said.remedy, "what to give in its place"
 
 
 def test_a_record_that_is_where_it_should_go_is_told_so(world: World, ledger: Commands) -> None:
