@@ -163,13 +163,18 @@ class Shelf:
             return None
         except OSError as error:
             raise _UnfitError(f"{name}: {error.strerror}") from error
-        with os.fdopen(descriptor, "rb") as file:
+        try:
             found = os.fstat(descriptor)
             if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_nlink != 1:
                 raise _UnfitError(f"{name} is no file of this process's user alone")
             if found.st_size > most:
                 raise _UnfitError(f"{name} has {found.st_size} bytes; {most} are allowed")
-            return file.read(most + 1)
+            with os.fdopen(descriptor, "rb", closefd=False) as file:
+                return file.read(most + 1)
+        except OSError as error:
+            raise _UnfitError(f"{name}: {error.strerror}") from error
+        finally:
+            os.close(descriptor)
 
     def _keep(self, name: str, identity: Mapping[str, Any], temporary: Path) -> Artifact:
         """Keep what onnxruntime wrote, its record last; what cannot be kept costs time, never a session."""

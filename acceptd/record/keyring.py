@@ -125,9 +125,12 @@ def read_owned(
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}", remedy=remedy) from error
-    with open(fd, "rb") as file:
+    try:
         check_owned(path, os.fstat(fd), owners, forbidden, stat.S_ISREG, "regular file")
-        data = file.read(_MAX_BYTES + 1)
+        with open(fd, "rb", closefd=False) as file:  # only now: of a directory it is no error of ours
+            data = file.read(_MAX_BYTES + 1)
+    finally:
+        os.close(fd)
     if len(data) > _MAX_BYTES:
         raise ConfigError(f"{path}: larger than {_MAX_BYTES} bytes")
     return data

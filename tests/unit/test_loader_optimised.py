@@ -191,6 +191,17 @@ def test_what_is_not_the_very_same_artifact_is_refused_and_made_anew(
     assert status(opened(world, place, key)) == ("cached", "")
 
 
+@pytest.mark.parametrize("part", [0, 1])
+def test_a_directory_in_the_place_of_an_artifact_costs_no_session(part: int, world: World, tmp_path: Path) -> None:
+    opened(world, tmp_path / "c")
+    victim = parts(tmp_path / "c")[part]
+    victim.unlink()
+    victim.mkdir()
+    session = opened(world, tmp_path / "c")
+    assert "is no file of this process's user alone" in status(session)[1]
+    np.testing.assert_array_equal(session.run({"x": X})["y"], world.open().session().run({"x": X})["y"])
+
+
 def test_an_artifact_of_another_runtime_is_refused(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
