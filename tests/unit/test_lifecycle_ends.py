@@ -13,8 +13,17 @@ import pytest
 from structlog.testing import capture_logs
 
 from acceptd.config import Paths
-from acceptd.errors import GivenUpError, InternalError, ReleaseError, StateError
-from acceptd.evidence import JobRecord, SealFailure, Walls
+from acceptd.embedded import Embedded
+from acceptd.errors import (
+    GivenUpError,
+    InternalError,
+    LedgerError,
+    ReleaseError,
+    SealError,
+    SigningError,
+    StateError,
+)
+from acceptd.evidence import JobRecord, Refused, SealFailure, Walls
 from acceptd.intake.claims import Claim
 from acceptd.lifecycle import Lifecycle
 from acceptd.outcomes import not_unpacked
@@ -27,6 +36,7 @@ from acceptd.release.model import SessionOptions
 from acceptd.rules import Rules
 from acceptd.steps.ends import EXPIRED
 from acceptd.steps.sealing import NotSealed
+from acceptd.unpack import unpack_archive
 from acceptd.work.budget import Share
 from tests import judge_world
 from tests.release_world import World, memory_directory
@@ -243,3 +253,87 @@ def test_a_lease_that_was_taken_away_reaches_who_works(life: Life) -> None:
     with pytest.raises(GivenUpError):
         life.lifecycle.process("s-1", cast("Any", Taken()))
     assert life.state == "claimed"
+
+
+# -- archives
+
+
+class Cells:
+    """A cell whose unpack job ends as it is told."""
+
+    def __init__(self, record: JobRecord) -> None:
+        self.record = record
+
+    def at(self, _slot: Any) -> Cells:
+        return self
+
+    def run(self, _kind: str, **_more: Any) -> JobRecord:
+        return self.record
+
+
+@pytest.mark.parametrize("code", ["archive/bomb", "seal/duplicate-path", "run/crash", "cell/lost", "policy/any"])
+def test_an_unpack_job_blames_its_archive_and_nothing_else(code: str, tmp_path: Path) -> None:
+    (tmp_path / "sealed").mkdir()
+    raw = SimpleNamespace(path=tmp_path / "b.zip", size=1)
+    refused = Refused(code=code, where="b.zip", message="it says so")
+    record = JobRecord(kind="unpack", ending="refused", refused=refused)
+    sealer = SimpleNamespace(copy_archive=lambda *_, **__: raw)
+    tools: Any = SimpleNamespace(sealer=sealer, cells=Cells(record))
+    hold: Any = SimpleNamespace(slot=0, kill_due=lambda: False, check=lambda: None)
+    words: Any = (tmp_path / "b.zip", "zip", tmp_path / "sealed", "s-1", RULES, tools, hold)
+    if code.startswith(("archive/", "seal/")):
+        with pytest.raises(SealError) as caught:
+            unpack_archive(*words)
+        assert (caught.value.code, caught.value.where) == (code, "b.zip")
+    else:  # a hostile job speaks neither for the host nor for another stage
+        assert unpack_archive(*words) == (record, None)
+
+
+# -- work that raised
+
+
+class Failing:
+    """What of an embedded daemon counts a failure."""
+
+    def __init__(self, life: Life, seconds: int) -> None:
+        self._helm = SimpleNamespace(count=SimpleNamespace(failed=lambda: None))
+        self._rooms = SimpleNamespace(queue=life.queue)
+        self._settings = SimpleNamespace(submission_seconds=seconds)
+
+
+@pytest.mark.parametrize(
+    ("error", "seconds", "deaths"),
+    [
+        (LedgerError("the ledger is busy"), 3600, 0),
+        (OSError(28, "No space left on device"), 3600, 0),
+        (StateError("sealed/ is gone"), 3600, 0),
+        (LedgerError("the ledger is busy"), 0, 1),
+        (SigningError("the key's command does not answer"), 0, 0),
+        (InternalError("a broken promise"), 3600, 1),
+        (KeyError("ours"), 3600, 1),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else None,
+)
+def test_only_what_says_something_of_a_submission_counts_as_its_death(
+    life: Life, error: Exception, seconds: int, deaths: int
+) -> None:
+    life.claim()
+    life.queue.note_start("s-1", "claimed")
+    with capture_logs() as logs:
+        Embedded._failed(cast("Any", Failing(life, seconds)), cast("Any", SimpleNamespace(id="s-1")), error)
+    assert (logs[0]["event"], logs[0]["error"]) == ("submission failed", f"{type(error).__name__}: {error}")
+    assert bool(logs[0]["exc_info"]) == (not isinstance(error, StateError | LedgerError | OSError))
+    assert life.queue.note_start("s-1", "claimed") == deaths
+
+
+def test_a_failure_that_cannot_be_counted_does_not_end_who_works(life: Life) -> None:
+    def broken(_id: str) -> Any:
+        raise LedgerError("the ledger is gone")
+
+    failing = Failing(life, 1)
+    failing._rooms = SimpleNamespace(queue=SimpleNamespace(get=broken))
+    with capture_logs() as logs:
+        Embedded._failed(cast("Any", failing), cast("Any", SimpleNamespace(id="s-1")), KeyError("x"))
+    assert [(one["event"], one.get("submission")) for one in logs] == [
+        ("submission failed", "s-1"), ("cannot count it", "s-1")
+    ]  # fmt: skip

@@ -11,7 +11,9 @@ import pytest
 from acceptd.judge.finding import Finding, Judgement
 from acceptd.reaccept.result import EXIT, of
 from acceptd.reaccept.standing import Standing, promoted
+from acceptd.record.queue import Queue
 from tests.release_world import MODEL, World
+from tests.review_world import held
 
 pytestmark = pytest.mark.unit
 
@@ -81,3 +83,31 @@ def test_what_is_promoted_is_each_bundle_once_with_all_its_places(world: World) 
         ("mosaic/other", (("production", 1),), "accepted", True),
     ]
     assert [one.model_id for one in promoted(world.ledger, lambda _model, channel: channel == "canary")] == [MODEL]
+
+
+@pytest.mark.parametrize("seq", [9_999, 0], ids=["no entry", "no verdict"])
+def test_a_promotion_that_rests_on_no_verdict_stands_on_nothing_known(world: World, seq: int) -> None:
+    digest = world.released().bundle_digest
+    release = {"model": MODEL, "channel": "production", "number": 2, "digest": digest, "verdict_seq": seq}
+    world.ledger.append("intent", release)
+    world.ledger.append("activated", release | {"release_digest": "ab" * 32})
+    (found,) = promoted(world.ledger, lambda _model, _channel: True)
+    assert (found.places, found.verdict, found.held_for) == ((("production", 2),), "unknown", frozenset())
+    now = judgement("held", ("contract/missing", "hold"))
+    assert of(found, now, digest, [], heldout=False).status == "held"
+
+
+def test_what_held_a_bundle_is_on_record_or_in_the_queue_and_what_only_warned_did_not(world: World) -> None:
+    findings = [
+        {"code": "contract/missing", "severity": "hold"}, {"code": "a/b", "severity": "warn"}, "text",
+    ]  # fmt: skip
+    _, submission = held(world, findings=findings)
+    (entry,) = world.ledger.entries(kind="verdict", submission=submission)
+    Queue(world.ledger).advance(
+        submission, "done", document={"findings": [{"code": "runtime/advisory", "severity": "hold"}]}
+    )
+    release = {"model": MODEL, "channel": "production", "number": 1, "digest": entry.body["bundle_digest"]}
+    world.ledger.append("intent", release | {"verdict_seq": entry.seq})
+    world.ledger.append("activated", release | {"release_digest": "ab" * 32})
+    (found,) = promoted(world.ledger, lambda _model, _channel: True)
+    assert (found.verdict, found.held_for) == ("held", {"contract/missing", "runtime/advisory"})
