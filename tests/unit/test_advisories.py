@@ -6,6 +6,7 @@ import copy
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import jsonschema
@@ -18,6 +19,7 @@ from acceptd.advisory_facts import AdvisoryHit, AdvisoryStanding
 from acceptd.errors import LedgerError, MalformedError, SignatureError, UsageError
 from acceptd.policy.policy import Policy
 from acceptd.reaccept.standing import Standing
+from acceptd.record import attest
 from acceptd.runtime.identity import RuntimeRecord, identity
 from tests.contract_world import ADA, BEN, Instance, Person, an_instance, person
 from tests.judge_world import NOW, codes, submission, verdict
@@ -234,3 +236,46 @@ def test_what_was_released_is_affected_not_affected_or_unknown(place: Instance) 
     assert of(first.seq, versions="<1") == (0, False)
     assert of(second.seq, versions=">=1") == (0, True)
     assert of(10_000, versions=">=1") == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("evidence", "words"),
+    [
+        (None, "its evidence is no longer kept"),
+        (b"{}", "its evidence names no runtime"),
+        (b'{"runtimes": [{"python": 3}]}', "its runtimes are not on record"),
+        (b'{"runtimes": 7}', "its runtimes are not on record"),
+        (b"[]", "its runtimes are not on record"),
+    ],
+    ids=["gone", "no runtime", "another form", "no list", "no object"],
+)
+def test_a_release_whose_runtimes_are_not_known_is_never_called_unaffected(
+    place: Instance, evidence: bytes | None, words: str
+) -> None:
+    digest = "0" * 64
+    with place.ledger.transaction() as change:
+        if evidence is not None:
+            digest = change.put_evidence(evidence)
+        entry = change.append("note", {"evidence_digest": digest})
+    standing: Any = SimpleNamespace(verdict_seq=entry.seq)
+    found = affected(place.ledger, document.read(LIST), standing)
+    assert (found.hits, found.runtimes) == ((), ())
+    assert words in found.unknown
+    assert "\n" not in found.unknown
+
+
+def test_two_who_install_one_list_at_once_install_it_once(
+    place: Instance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    register.install(place.ledger, signed(LIST), place.reviewers)
+    monkeypatch.setattr(register, "newest", lambda _ledger: None)  # as the other one saw it before
+    with pytest.raises(UsageError, match="the list 3 is on record already"):
+        register.install(place.ledger, signed(LIST), place.reviewers)
+    assert len(list(place.ledger.entries(kind="advisories"))) == 1
+
+
+def test_signed_bytes_that_are_no_canonical_list_are_malformed(place: Instance) -> None:
+    payload = b'{ "schema": 1 }'
+    envelope = attest.sign(document.ADVISORIES_TYPE, payload, ADA[0])
+    with pytest.raises(MalformedError, match="the list of advisories is "):
+        document.opened(envelope, place.reviewers)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import tracemalloc
@@ -12,9 +13,10 @@ from typing import Any
 
 import pytest
 
+from acceptd.canary import reading
 from acceptd.canary.reading import lines, read
-from acceptd.canary.tally import Expected, Tally
-from acceptd.errors import UsageError
+from acceptd.canary.tally import Expected, Seen, Tally
+from acceptd.errors import StateError, UsageError
 from acceptd.release.receipt import MAX_LINE_BYTES, Decision
 from tests.canary_world import CanaryWorld
 from tests.receipt_world import PLAIN, changed
@@ -160,13 +162,11 @@ def test_a_line_without_end_is_never_kept() -> None:
 
 
 def test_files_are_told_with_their_digests(world: CanaryWorld) -> None:
-    from hashlib import sha256
-
     path = world.file(world.of(world.new, 1), b"")
     found = world.evaluated(path).files
     data = path.read_bytes()
     assert [(one.name, one.sha256, one.bytes, one.lines) for one in found] == [
-        (path.name, sha256(data).hexdigest(), len(data), 2)
+        (path.name, hashlib.sha256(data).hexdigest(), len(data), 2)
     ]
 
 
@@ -208,3 +208,49 @@ def test_a_changed_line_that_was_sealed_again_is_believed(world: CanaryWorld) ->
     """The digest is no signature: who writes the file is trusted to tell what happened (docs/receipts.md)."""
     lied = changed(world.of(world.new, 1), lambda line: line["bound"].update(request_id="other"), seal=True)
     assert counts(world, lied) == {"counted": 1}
+
+
+def test_a_file_that_is_cut_while_it_is_read_ends_there(
+    world: CanaryWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rotated away by the host: what was read is told with its own digest, and nobody waits for the rest."""
+    path = tmp_path / "receipts.jsonl"
+    path.write_bytes(b"{\n" * 4000)
+    monkeypatch.setattr(reading, "CHUNK_BYTES", 1000)
+    ours = os.read
+
+    def cut(descriptor: int, size: int) -> bytes:
+        found = ours(descriptor, size)
+        os.truncate(path, 1000)
+        return found
+
+    monkeypatch.setattr(reading.os, "read", cut)
+    found = world.evaluated(path)
+    [told] = found.files
+    assert (told.bytes, told.lines, found.counts.malformed) == (1000, 500, 500)
+    assert told.sha256 == hashlib.sha256(b"{\n" * 500).hexdigest()
+
+
+def test_a_disk_that_fails_within_a_file_ends_the_evaluation_with_its_place(
+    world: CanaryWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "receipts.jsonl"
+    path.write_bytes(b"{}\n")
+
+    def broken(*_: Any) -> bytes:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(reading.os, "read", broken)
+    with pytest.raises(UsageError, match=r"receipts\.jsonl: Input/output error") as caught:
+        world.evaluated(path)
+    assert caught.value.remedy == "check the disk"
+
+
+def test_counted_requests_that_cannot_be_kept_end_the_evaluation_instead_of_counting_twice() -> None:
+    seen = Seen()
+    assert seen.new("r-1")
+    assert not seen.new("r-1")
+    seen.close()
+    with pytest.raises(StateError, match="the requests that were counted cannot be kept") as caught:
+        seen.new("r-2")
+    assert "$TMPDIR" in caught.value.remedy

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from acceptd.contracts.difference import Change, changes, tightens
+from acceptd.contracts.difference import Change, _versions, changes, tightens
 from tests.contract_world import a_contract
 
 pytestmark = pytest.mark.unit
@@ -191,3 +191,24 @@ def test_what_is_asked_no_more_or_anew_and_long_lists_are_told_in_words() -> Non
     (change,) = changes(a_contract(1, labels(12)), a_contract(2, labels(14)))
     assert change.text().endswith("l10, l11, and 2 more]")
     assert "l11] →" in change.text()
+
+
+def test_another_order_of_outputs_is_told_and_is_no_tightening() -> None:
+    """A caller that takes them by place gets the other one."""
+
+    def two(first: str, second: str) -> Callable[[Document], None]:
+        def change(document: Document) -> None:
+            model = document["models"][0]
+            output = {key: one for key, one in model["outputs"][0].items() if key not in {"labels", "kind"}}
+            model["outputs"] = [{**output, "name": first}, {**output, "name": second}]
+
+        return change
+
+    (change,) = changes(a_contract(1, two("a", "b")), a_contract(2, two("b", "a")))
+    assert change.text() == "models[main].outputs (order): [a, b] → [b, a]"
+    assert not tightens([change])
+
+
+def test_versions_in_a_form_that_cannot_be_weighed_are_other() -> None:
+    assert _versions({"min": 13}, {"min": 13, "max": 14}, of_domain=False) == "other"
+    assert _versions("13", 13, of_domain=False) == "other"

@@ -176,3 +176,46 @@ def test_nobody_proposes_from_a_revoked_release() -> None:
     here.close()
     assert "revoked" not in str(before), "of a test's verdict no evidence is kept"
     assert f"release 1 of {MODEL} is revoked: it bites" in str(after)
+
+
+def test_what_was_not_measured_gets_no_budget() -> None:
+    """A budget of nothing would refuse every later bundle, or stand for a measurement that nobody made."""
+    usual = world.run()
+    silent = usual.model_copy(update={"schema_": None, "cases": []})
+    jobs = [silent if one.kind == "run" and not one.variant else one for one in world.submission().jobs]
+    given = world.submission().model_copy(update={"jobs": jobs, "sealed": None})
+    made = read(proposal(replace(basis(), submission=given)))
+    assert made.ceilings.load_ms is None
+    assert made.ceilings.run_ms is None
+    assert made.ceilings.model_bytes is None
+
+
+def test_a_manifest_without_versions_is_proposed_without_any() -> None:
+    def change(document: dict[str, Any]) -> None:
+        for key in ("ir_version", "opsets"):
+            del document["models"][0][key]
+
+    jobs = [one for one in world.submission().jobs if one.kind != "inspect"]
+    given = world.submission().model_copy(update={"jobs": jobs})
+    made = read(proposal(replace(basis(change), submission=given)))
+    assert (made.models[0].ir_version, made.models[0].opsets) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        (float("nan"), "nan"), (float("inf"), "inf"), (float("-inf"), "-inf"), ({}, "{}"), ([], "[]"),
+        ({"a": None, "b": {}}, "{}"), (True, "true"), (2**60, str(2**60)),
+    ],
+)  # fmt: skip
+def test_values_that_are_odd_have_their_form_in_toml(given: Any, text: str) -> None:
+    assert toml.value(given) == text
+    parsed = tomllib.loads(f"x = {text}")["x"]
+    assert parsed == given or parsed != parsed or given == {"a": None, "b": {}}
+
+
+def test_what_toml_has_no_form_for_is_no_text_of_ours() -> None:
+    with pytest.raises(TypeError, match="no TOML for NoneType"):
+        toml.value(None)
+    with pytest.raises(TypeError, match="no TOML for object"):
+        toml.value([object()])

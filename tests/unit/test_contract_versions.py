@@ -16,6 +16,7 @@ from acceptd.errors import MalformedError, SignatureError, UsageError
 from acceptd.policy.contract import Contract
 from acceptd.record import attest
 from acceptd.record.canonical import canonical, plain
+from acceptd.record.canonical import digest as digest_of
 from acceptd.review.decision import DECISION_TYPE
 from tests.contract_world import (
     ADA,
@@ -239,3 +240,52 @@ def test_what_follows_nothing_that_is_on_record_is_told_as_that(place: Instance)
     there = place.install(place.signed(a_contract(1)))
     assert told(a_contract(1), first=False) == f"{MODEL} version 1 is on record already, entry {there.seq}"
     assert told(a_contract(2, tighter), first=True) == f"{MODEL} has version 1 already"
+
+
+def entered(place: Instance, envelope: attest.Envelope, **other: Any) -> int:
+    """Put a signed version into the ledger as somebody who writes into its database does; return the entry."""
+    said = versions.payload_of(envelope).said
+    kept = {key: getattr(said, key) for key in ("model", "version", "digest", "supersedes", "reason")}
+    body = {**kept, "signers": [{"name": "ada", "team": "security"}], "envelope": envelope, **other}
+    return place.ledger.append("contract-version", plain(body)).seq
+
+
+def test_an_entry_that_was_signed_for_another_log_is_found(place: Instance, tmp_path: Path) -> None:
+    """Somebody has copied it from another instance's database."""
+    other = an_instance(tmp_path / "other", ADA, BEN, EVE)
+    foreign = other.signed(a_contract())
+    other.ledger.close()
+
+    entered(place, foreign)
+    [found] = place.register.examine()
+    assert found.message.startswith("it was signed for the log acceptd/")
+
+
+def test_a_version_on_record_before_the_one_that_it_supersedes_is_found(place: Instance) -> None:
+    first = place.signed(a_contract(1))
+    second = place.signed(a_contract(2, looser), supersedes=versions.payload_of(first).said.digest)
+    early, late = entered(place, second), entered(place, first)
+    [found] = place.register.examine()
+    assert (found.where, found.message) == (
+        f"entry {early}",
+        f"the version that it supersedes is entry {late}, after it",
+    )
+
+
+def test_a_version_that_supersedes_an_entry_of_other_bytes_is_found(place: Instance) -> None:
+    """The digest in an entry is anybody's word: what counts is the contract that lies under it."""
+    digest = versions.payload_of(place.signed(a_contract(1, looser))).said.digest
+    one = entered(place, place.signed(a_contract(1), supersedes=None), digest=digest)
+    entered(place, place.signed(a_contract(2), supersedes=digest))
+    messages = {found.message for found in place.register.examine()}
+    assert f"entry {one} does not hold the contract whose digest it gives" in messages
+
+
+def test_what_makes_no_contract_is_not_prepared_to_be_signed(place: Instance) -> None:
+    with pytest.raises(MalformedError, match="no version of a contract: reason: "):
+        versions.prepared(a_contract(), [], place.ledger.origin, None, "")
+    payload = json.loads(place.bytes_of(a_contract()))
+    broken = payload["contract"] | {"version": 0}
+    payload |= {"contract": broken, "digest": digest_of(broken)}
+    with pytest.raises(MalformedError, match="the contract in it: version: "):
+        versions.read(canonical(payload))
