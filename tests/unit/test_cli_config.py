@@ -153,6 +153,27 @@ def test_settings_that_cannot_be_read_are_never_the_defaults(tmp_path: Path, wha
         load_settings(tmp_path)
 
 
+def test_settings_that_cannot_even_be_looked_for_are_not_the_defaults(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def closed(self: Path) -> Any:
+        raise PermissionError(13, "Permission denied", str(self))
+
+    monkeypatch.setattr(Path, "lstat", closed)
+    with pytest.raises(ConfigError, match=r"acceptd\.toml: Permission denied") as caught:
+        load_settings(tmp_path)
+    assert caught.value.remedy == "make it a readable TOML file"
+
+
+def test_a_variable_for_a_table_that_is_none_hides_no_mistake_in_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "acceptd.toml").write_text("record = 3\n")
+    monkeypatch.setenv("ACCEPTD_RECORD_URL", "postgresql:///acceptd")
+    with pytest.raises(ConfigError, match=r"acceptd\.toml: record: "):
+        load_settings(tmp_path)
+
+
 def test_settings_by_a_link_of_the_operator_s_count(tmp_path: Path) -> None:
     (tmp_path / "managed.toml").write_text('policy = "strict"\n')
     (tmp_path / "acceptd.toml").symlink_to("managed.toml")

@@ -147,6 +147,18 @@ def test_a_reviewer_revokes_here_or_prepares_it_for_another_machine(world: Offic
     assert f"revoked {first[:12]}: the list is number 2 now" in world.said("review", "record", "signed")
 
 
+def test_a_decision_is_prepared_here_and_signed_where_the_key_is(world: OfficeWorld) -> None:
+    size = world.ledger.tree().size
+    prepared = ("review", "approve", HELD, *REASON, "--output", "payload")
+    assert world.said(*prepared).startswith("wrote payload: sign it with `acceptd review sign`")
+    assert world.ledger.tree().size == size
+    shown = away("sign", "payload", *KEY, "--output", "signed")
+    assert "decision         approve" in shown
+    assert "approved by ada" in world.said("review", "record", "signed")
+    assert world.refused("review", "record", "signed")[0] == "this decision is on record already"
+    assert world.refused(*prepared) == ("payload exists", "name another file")
+
+
 def test_what_somebody_else_signed_is_not_put_on_record(world: OfficeWorld) -> None:
     error, _ = world.refused("review", "approve", HELD, *REASON, "--key", "stranger.pem", code=5)
     assert "which is no reviewer's key" in error

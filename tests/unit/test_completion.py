@@ -67,6 +67,10 @@ def test_options_are_completed_from_the_command_alone() -> None:
     assert "--json" in completed("acceptd schema list --js")
 
 
+def test_a_schema_is_completed_where_one_is_named() -> None:
+    assert completed("acceptd schema show re") == ["release-statement", "release", "revocations", "receipt"]
+
+
 def test_a_finding_code_is_completed() -> None:
     assert completed("acceptd policy explain manifest/te") == ["manifest/team-mismatch", "manifest/text-too-long"]
 

@@ -84,6 +84,18 @@ def test_a_command_that_prints_at_once_begins_on_a_clean_line(monkeypatch: pytes
     assert wrote[3:] == [first_word.ERASE]
 
 
+def test_a_terminal_that_went_away_ends_no_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone(_descriptor: int, _data: bytes) -> int:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(first_word.os, "isatty", lambda _fd: True)
+    monkeypatch.setattr(first_word.os, "write", gone)
+    first_word.say(["check", "x"])
+    first_word.unsay()
+    assert not first_word._said
+
+
 def test_where_standard_error_is_no_terminal_nothing_is_said(capfd: pytest.CaptureFixture[str]) -> None:
     first_word.say(["check", "x"])
     first_word.unsay()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,23 +12,27 @@ from typing import Any
 import numpy as np
 import pytest
 
-from acceptd import loader_session
+from acceptd import loader_pins, loader_session
 from acceptd.errors import (
     InvalidInputError,
     InvalidOutputError,
     LoaderError,
     MalformedError,
     ProviderUnavailableError,
+    RuntimeDifferenceWarning,
+    RuntimeMismatchError,
     RuntimeRefusedError,
     UsageError,
 )
 from acceptd.loader_inputs import plain, read_inputs
 from acceptd.loader_options import CPU, Options, register
-from acceptd.loader_runtime import discover
+from acceptd.loader_runtime import agree, discover
 from acceptd.loader_session import Outputs
 from acceptd.loader_values import check_output, judged
 from acceptd.release.interface import Interface, Spec
 from acceptd.release.model import SessionOptions
+from acceptd.runtime import cpu
+from acceptd.runtime.pins import LIBRARY, Difference
 from examples.evidence_classifier import build_model, manifest
 from tests.release_world import World
 
@@ -249,6 +254,57 @@ def test_a_process_without_onnxruntime_says_so(world: World, monkeypatch: pytest
 def test_a_word_about_the_runtime_that_there_is_not(world: World) -> None:
     with pytest.raises((UsageError, LoaderError), match="say one of refuse, warn, ignore"):
         world.open().session(runtime="maybe")  # type: ignore[arg-type]
+
+
+HERE: dict[str, Any] = {"onnxruntime": "1.24.4", "cpu_class": cpu.host(), "libraries": []}
+RUNTIME = SimpleNamespace(__version__="1.24.4")
+
+
+@pytest.mark.parametrize(
+    ("accepted", "pinned", "said", "found"),
+    [
+        (HERE, "", None, 0),
+        (HERE | {"onnxruntime": "1.0.0"}, "", "ignore", 0),
+        (HERE | {"onnxruntime": "1.0.0"}, "", None, 1),
+        (HERE | {"onnxruntime": "1.0.0", "cpu_class": "z80"}, "", None, 2),
+        (HERE | {"cpu_class": None}, "", "warn", 1),
+        (None, "", "warn", 1),
+        (None, "", None, 0),
+        (None, "1.24.4", None, 0),
+    ],
+    ids=str,
+)
+def test_another_runtime_than_the_accepted_one_is_told(
+    accepted: dict[str, Any] | None, pinned: str, said: Any, found: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loader_pins, "unlike", lambda _libraries, _runtime: ())
+    options = Options(document(onnxruntime=pinned))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        told = agree(accepted, options, said, RUNTIME)
+    assert len(told) == found
+    assert [one.category for one in caught] == [RuntimeDifferenceWarning] * bool(found)
+
+
+@pytest.mark.parametrize(
+    ("accepted", "pinned", "said", "words"),
+    [
+        (HERE | {"onnxruntime": "1.0.0"}, "", "refuse", "onnxruntime is 1.24.4, accepted was 1.0.0"),
+        (HERE | {"onnxruntime": "1.0.0", "cpu_class": "z80"}, "1.24.4", None, "accepted was 1.0.0 (and 1 more)"),
+        (HERE | {"cpu_class": "z80"}, "1.24.4", None, "the processor's class is"),
+        (HERE, "", "refuse", "libx.so has the SHA-256"),
+        (None, "", "refuse", "the release does not say on which runtime it was accepted"),
+    ],
+    ids=str,
+)
+def test_a_runtime_that_is_to_be_the_accepted_one_is_refused_where_it_is_not(
+    accepted: dict[str, Any] | None, pinned: str, said: Any, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = Difference(LIBRARY, "libx.so", "other-digest", "cd" * 32, "ab" * 32)
+    monkeypatch.setattr(loader_pins, "unlike", lambda _libraries, _runtime: (other,) if accepted is HERE else ())
+    with pytest.raises(RuntimeMismatchError) as caught:
+        agree(accepted, Options(document(onnxruntime=pinned)), said, RUNTIME)
+    assert words in str(caught.value)
 
 
 # -- an operator's own values

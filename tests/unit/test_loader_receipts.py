@@ -266,6 +266,8 @@ def test_replay_says_what_differs(session: Session) -> None:
         True,
         ("probabilities",),
     )
+    bound = replace(told, decision=None)
+    assert replay(session, bound, FED, preprocessing=PREPROCESSING).decision, "none was bound: none differs"
     moved = replace(told, decision=Decision(9, "nothing", 0, "accept"))
     assert not replay(session, moved, FED, preprocessing=PREPROCESSING).decision
 

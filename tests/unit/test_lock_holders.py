@@ -125,6 +125,20 @@ def test_a_lock_that_others_could_open_is_closed_to_them_where_it_is_found(tmp_p
     assert closed_to_others((tmp_path / "one.lock").stat())
 
 
+def test_a_lock_that_cannot_be_closed_to_others_is_not_held(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_descriptor: int, _mode: int) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    (tmp_path / "one.lock").touch(mode=0o644)
+    monkeypatch.setattr(os, "fchmod", refuse)
+    before = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(PermissionError):
+        open_lock(tmp_path / "one.lock")
+    assert len(os.listdir("/proc/self/fd")) == before, "nothing of it stays open"
+
+
 def test_no_module_locks_a_file_that_it_opened_in_a_way_of_its_own() -> None:
     """The one exception locks the directory of its backups, which is 0700."""
     root = Path(acceptd.__file__).parent
