@@ -93,12 +93,17 @@ class Pool:
 
 class _Worker:
     def __init__(self, work: Work) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "acceptd.record.auditing.worker"],
-            env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(Path(acceptd.__file__).parents[1])},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-        )
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "acceptd.record.auditing.worker"],
+                env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(Path(acceptd.__file__).parents[1])},
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+            )
+        except OSError as error:
+            raise LedgerError(
+                f"the audit's process cannot be started: {error.strerror}; nothing is verified"
+            ) from error
         keys = None if work.keys is None else work.keys.to_json()
         self._send({"path": str(work.path), "origin": work.origin, "keys": keys})
 
