@@ -7,12 +7,17 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
-from acceptd import key_rotation
+from acceptd import key_rotation, opening
+from acceptd.config import Paths
 from acceptd.errors import ReleaseError, StateError
+from acceptd.policy.policy import Policy
+from acceptd.promotions import Promotions
 from acceptd.record import keystore
 from acceptd.record.keys import load_keyring
 from acceptd.release import memory
@@ -147,3 +152,32 @@ def test_what_the_disk_refuses_leaves_the_rotation_half_done_and_not_half_told(
     assert keystore.pending(world.state, "release")
     (line,) = resumed(world)
     assert line.endswith("was finished")
+
+
+def test_a_daemon_that_starts_finishes_it_before_it_signs_anything(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.released()
+    before = cut(world, monkeypatch, "ledger", "key.rotate.recorded")
+    helm: Any = SimpleNamespace(paths=Paths(world.state))
+    with capture_logs() as logs:
+        keys, signer = opening.keys(helm, world.ledger)
+    assert [one["event"] for one in logs] == ["a rotation of a key was interrupted"]
+    assert logs[0]["what"] == f"the rotation of the ledger key to {signer.key_id} was finished"
+    assert signer.key_id != before
+    assert keys.release.public_key() == load_keyring(world.state).for_role("release")[0]
+
+
+def test_a_channel_that_cannot_be_signed_anew_is_told_and_holds_up_no_other(world: World) -> None:
+    world.released()
+    other = world.accepted("1", model_id="mosaic/other")
+    world.promote(other, model_id="mosaic/other")
+    world.channel_dir.rename(world.channel_dir.with_name("aside"))
+    rules: Any = SimpleNamespace(policy=Policy())
+    place = world.state / "releases" / "mosaic" / "other" / "production" / "channel.json"
+    before = place.read_bytes()
+    with capture_logs() as logs:
+        Promotions(world.state, world.ledger, world.keys, lambda: rules).keep()
+    (told,) = [one for one in logs if one["event"] == "channel not refreshed"]
+    assert f"{MODEL} production" in told["what"]
+    assert place.read_bytes() != before

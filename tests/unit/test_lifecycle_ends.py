@@ -26,7 +26,7 @@ from acceptd.errors import (
 from acceptd.evidence import JobRecord, Refused, SealFailure, Walls
 from acceptd.intake.claims import Claim
 from acceptd.lifecycle import Lifecycle
-from acceptd.outcomes import not_unpacked
+from acceptd.outcomes import not_unpacked, without_evidence
 from acceptd.policy.load import digest
 from acceptd.policy.policy import Policy
 from acceptd.policy.profile import Profile
@@ -37,6 +37,7 @@ from acceptd.rules import Rules
 from acceptd.steps.ends import EXPIRED
 from acceptd.steps.sealing import NotSealed
 from acceptd.unpack import unpack_archive
+from acceptd.verdicts import entry_body
 from acceptd.work.budget import Share
 from tests import judge_world
 from tests.release_world import World, memory_directory
@@ -253,6 +254,16 @@ def test_a_lease_that_was_taken_away_reaches_who_works(life: Life) -> None:
     with pytest.raises(GivenUpError):
         life.lifecycle.process("s-1", cast("Any", Taken()))
     assert life.state == "claimed"
+
+
+def test_a_statement_that_is_not_what_its_schema_says_is_not_signed(life: Life) -> None:
+    outcome = without_evidence("s-1", TEAM, None, "cell/deadline", "drop", "too late")
+    signed: list[bytes] = []
+    signer: Any = SimpleNamespace(role="ledger", key_id="k", sign=signed.append)
+    prepared = entry_body(TEAM, "drop", RULES, outcome, signer, "unanchored", 0)
+    with pytest.raises(InternalError, match="the statement of submission s-1: "):
+        prepared.body(life.world.ledger.origin, -1)
+    assert signed == []
 
 
 # -- archives
