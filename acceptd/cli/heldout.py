@@ -12,13 +12,14 @@ import typer
 from acceptd.cell.blobs import closing_blob
 from acceptd.cli.common import JsonOption, StateOption, chosen_state, console, counted, existing
 from acceptd.config import load_settings, policies_directory, require_state
+from acceptd.contracts.force import in_force
 from acceptd.errors import ConfigError, UsageError
 from acceptd.heldout import place
-from acceptd.policy.load import load_contract
 from acceptd.policy.names import valid_model_id
 from acceptd.record import evaluations
 from acceptd.record.log import Ledger
 from acceptd.report.escape import line
+from acceptd.rules import load_rules
 
 app = typer.Typer(help="Held-out vectors of contracts.", no_args_is_help=True)
 ModelArgument = Annotated[str, typer.Argument(help="The model's id, <team>/<model>.")]
@@ -60,11 +61,13 @@ def show(model: ModelArgument, state: StateOption = None, json_: JsonOption = Fa
     except ValueError as error:
         raise UsageError(str(error), remedy="give <team>/<model>, as the contract's id") from error
     paths = require_state(chosen_state(state))
-    contract = load_contract(policies_directory(load_settings(paths.state)) / "contracts", model)
     document: dict[str, Any] = {"model": model, "kept": place.versions(paths.heldout, model), "contract": None}
+    settings = load_settings(paths.state)
+    rules = load_rules(policies_directory(settings), settings.policy)
+    with Ledger.open(paths.state, create=False) as ledger:
+        contract = in_force(rules, model, ledger).contract  # as the daemon: an edited file is not in force
+        used = evaluations.spent(ledger, contract) if contract is not None else 0
     if contract is not None and contract.holds_out:
-        with Ledger.open(paths.state, create=False) as ledger:
-            used = evaluations.spent(ledger, contract)
         document["contract"] = {"version": contract.version, "spent": used, "sets": [], "problem": ""}
         with tempfile.TemporaryDirectory(dir=paths.temporary) as folder, closing_blob(Path(folder)) as blob:
             try:

@@ -15,6 +15,7 @@ from acceptd.policy.load import load_contract
 from acceptd.record import evaluations
 from acceptd.record.log import Ledger
 from tests.command_world import Commands, ready
+from tests.contract_world import an_instance
 from tests.unit.test_heldout_place import MODEL, flip, naming, sets
 
 pytestmark = pytest.mark.unit
@@ -78,6 +79,24 @@ def test_the_sets_of_a_contract_are_looked_at_and_its_evaluations_counted(
     assert "is not what its digest says" in shown
     assert "expected of" not in shown
     assert list((heldout.state / "tmp").iterdir()) == [], "no copy of what is secret is left"
+
+
+@pytest.mark.parametrize("file", ["edited", "none"])
+def test_the_sets_and_the_count_are_those_of_the_contract_in_force_whatever_its_file_says(
+    tmp_path: Path, file: str
+) -> None:
+    instance = an_instance(tmp_path / "state")
+    run = Commands(app, ready(instance.home))
+    kept = place.add(instance.home / "heldout", MODEL, sets(tmp_path / "mine"))
+    signed = naming(kept, "zebra_1")
+    instance.install(instance.signed(signed))
+    evaluations.spend(instance.ledger, "s-1", signed, "9" * 64, most=5)
+    if file == "edited":
+        instance.write(naming(kept).model_copy(update={"version": 2}))
+    told = json.loads(run("show", MODEL, "--json"))["contract"]
+    assert (told["version"], told["spent"], told["sets"]) == (1, 1, ["zebra_1"])
+    assert "contract  version 1: 1 evaluation spent" in run("show", MODEL)
+    instance.ledger.close()
 
 
 def naming_of(heldout: Commands) -> Contract:
