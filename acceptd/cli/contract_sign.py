@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import secrets
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,7 +18,9 @@ from acceptd.contracts.effective import effective, place_of
 from acceptd.contracts.propose import text_of
 from acceptd.contracts.register import Register
 from acceptd.contracts.version import Opened
-from acceptd.errors import MalformedError, UsageError
+from acceptd.errors import ConfigError, MalformedError, UsageError
+from acceptd.intake.files import replace_file
+from acceptd.policy.contract import Contract
 from acceptd.policy.load import load_file, load_reviewers
 from acceptd.report.escape import line
 from acceptd.review import keys as own
@@ -124,12 +124,20 @@ def _envelope(path: Path) -> dict[str, Any]:
     return found
 
 
+def _says(place: Path, own: Contract) -> bool:
+    """Whether the file is that contract. One that is refused, broken or open to others, says nothing."""
+    try:
+        return place.is_file() and load_file(place) == own
+    except ConfigError:
+        return False
+
+
 def _write(directory: Path, opened: Opened) -> None:
     """Make the model's file say what is in force. The ledger counts: a directory that is not ours is only told."""
     place = place_of(directory, opened.own.id)
     out = console()
     try:
-        if place.is_file() and load_file(place) == opened.own:
+        if _says(place, opened.own):
             out.print(f"{line(place)} says so already", soft_wrap=True)
             return
         place.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
@@ -138,10 +146,7 @@ def _write(directory: Path, opened: Opened) -> None:
             "This is a copy: what reviewers signed is in force, whatever stands here. To change it, edit a copy",
             "with the next version, and have that signed: docs/contracts.md.",
         ]
-        fresh = place.with_name(f".{place.name}.{secrets.token_hex(6)}")
-        fresh.write_text(text_of(opened.own, head), encoding="utf-8")
-        fresh.chmod(0o644)
-        os.replace(fresh, place)
+        replace_file(place.parent, place.name, text_of(opened.own, head).encode("utf-8"))
         out.print(f"wrote {line(place)}", soft_wrap=True)
     except OSError as error:
         told = f"could not be written ({error.strerror}): until it says so, bundles are told that it differs"
