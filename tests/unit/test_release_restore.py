@@ -74,8 +74,8 @@ def test_sequence_rises_though_the_clock_was_set_back(world: World) -> None:
     assert world.open().number == 2
 
 
-def test_state_restored_from_a_backup_never_repeats_a_number(world: World, tmp_path: Path) -> None:
-    """The ledger is the backup's, the release tree is not: the next number is above both."""
+def restored(world: World, tmp_path: Path) -> World:
+    """Return a state whose ledger is a backup of one release, and whose release tree says three."""
     world.released("1.0.0")
     world.ledger.close()
     shutil.copy(world.state / "ledger.sqlite3", tmp_path / "backup")
@@ -87,7 +87,27 @@ def test_state_restored_from_a_backup_never_repeats_a_number(world: World, tmp_p
     shutil.copy(tmp_path / "backup", world.state / "ledger.sqlite3")
     for name in ("ledger.sqlite3-wal", "ledger.sqlite3-shm"):
         (world.state / name).unlink(missing_ok=True)
-    world = World(tmp_path)
+    return World(tmp_path)
+
+
+def test_a_revocation_over_a_restored_ledger_is_listed_and_signs_no_lower_number(
+    world: World, tmp_path: Path
+) -> None:
+    """What has to be stopped is stopped; the channel that the backup does not know is told and left as it is."""
+    world = restored(world, tmp_path)
+    announced = world.channel_file.read_bytes()
+    done = world.revoke("0" * 64)
+    (problem,) = done.problems
+    assert "channel.json announced number 3, the ledger knows 1: was it restored from a backup?" in problem
+    assert world.channel_file.read_bytes() == announced
+    assert [row["digest"] for row in payload_of(world.revocations_file)["revoked"]] == ["0" * 64]
+    assert world.open().number == 3
+    world.close()
+
+
+def test_state_restored_from_a_backup_never_repeats_a_number(world: World, tmp_path: Path) -> None:
+    """The ledger is the backup's, the release tree is not: the next number is above both."""
+    world = restored(world, tmp_path)
     announced = world.channel_file.read_bytes()
     done = reconcile(world.state, world.ledger, world.keys, terms=world.terms)
     assert "number 3, the ledger knows 1" in done.problems[0]

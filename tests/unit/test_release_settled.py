@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,9 +15,9 @@ from acceptd.record.entry import Entry
 from acceptd.record.log import Ledger
 from acceptd.release import channel as channels
 from acceptd.release import reconcile, settled
-from acceptd.release.book import Book
+from acceptd.release.book import Book, read_book
 from acceptd.release.settled import Settled
-from tests.release_world import World, payload_of
+from tests.release_world import MODEL, World, payload_of
 
 pytestmark = pytest.mark.unit
 
@@ -132,6 +133,22 @@ def test_what_was_written_a_moment_ago_is_read_again(
     for number in range(1, 4):
         look(world, known, 86_400)
         assert len(read) == number
+
+
+@pytest.mark.parametrize("recent", ["mtime", "ctime"])
+def test_one_of_its_times_is_enough_to_be_read_again(
+    world: World, monkeypatch: pytest.MonkeyPatch, recent: str
+) -> None:
+    monkeypatch.setattr(settled, "_QUIET_NS", 1 << 60)
+    (row,) = read_book(world.ledger).rows(MODEL, "production")
+    known = Settled()
+    known.begin(settled.Ground(world.keys.keyring, 0))
+    quiet = (1, 2, 3, 0, 0)
+    written = (1, 2, 3, time.time_ns(), 0) if recent == "mtime" else (1, 2, 3, 0, time.time_ns())
+    for seen, remembered in ((quiet, True), (written, False)):
+        monkeypatch.setattr(settled, "fingerprint", lambda _state, _row, found=seen: found)
+        known.note(row, seen, world.now + 3000)
+        assert known.still(world.state, row, 3600, world.now) is remembered
 
 
 def test_a_list_of_revocations_that_does_not_verify_is_told_of_each_channel_each_time(world: World) -> None:

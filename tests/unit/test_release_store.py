@@ -150,6 +150,22 @@ def test_present_compares_sizes_and_verify_bytes(world: World, size: int) -> Non
         store.present(world.state, sealed.digest)
 
 
+def test_some_files_of_a_bundle_are_verified_by_themselves_and_no_other_is_read(world: World) -> None:
+    digest = world.accepted(files=FILES).digest
+    wanted = ["data/weights.bin", "bundle.toml"]
+    assert [file.path for file in store.verify_some(world.state, digest, wanted)] == wanted
+    with pytest.raises(ReleaseError, match=f"^the store's bundle {digest} has no file 'gone'"):
+        store.verify_some(world.state, digest, ["model.onnx", "gone", "lost"])
+    model = world.state / "store" / "sha256" / digest / "model.onnx"
+    data = model.read_bytes()
+    model.chmod(0o644)
+    model.write_bytes(data[::-1])
+    model.chmod(0o444)
+    assert len(store.verify_some(world.state, digest, wanted)) == 2
+    with pytest.raises(ReleaseError, match="not the file"):
+        store.verify_some(world.state, digest, ["bundle.toml", "model.onnx"])
+
+
 @pytest.mark.parametrize("digest", ["0" * 64, "../keys", "", "A" * 64])
 def test_unknown_digest(world: World, digest: str) -> None:
     for function in (store.inventory, store.verify, store.present):
