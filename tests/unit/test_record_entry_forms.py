@@ -151,7 +151,7 @@ def test_a_leaf_in_another_form_is_no_entry(leaf: Any) -> None:
 
 
 def test_a_leaf_that_somebody_made_text_in_the_database_is_no_entry() -> None:
-    with pytest.raises(LedgerError, match="a leaf that is not bytes"):
+    with pytest.raises(LedgerError, match="not bytes"):
         decode(canonical(LEAF).decode(), b"h" * 32)  # type: ignore[arg-type]
 
 
