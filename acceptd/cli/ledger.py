@@ -56,6 +56,7 @@ from acceptd.review.desk import Desk
 
 app = typer.Typer(help="The record of every verdict, release and revocation.", no_args_is_help=True)
 _CODE: Final = re.compile(r"[a-z][a-z0-9-]*/[a-z0-9-]+", re.ASCII)
+_KIND: Final = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", re.ASCII)
 app.command("roles")(roles)
 app.command("move")(move)
 ENTRY = "The entry's number, or a submission: then that of its verdict."
@@ -282,6 +283,12 @@ def _wanted(team: str, model: str, verdict: str, code: str, kind: str, since: st
     if code and not _CODE.fullmatch(code):
         raise UsageError(
             f"--code {code!r:.60} is no finding code", remedy="acceptd policy explain --all lists them"
+        )
+    if kind and not _KIND.fullmatch(kind):
+        raise UsageError(f"--type {kind!r:.60} is no type of an entry", remedy="for example verdict, or revoked")
+    if kind not in {"", "verdict"} and (verdict or code):
+        raise UsageError(
+            f"--type {kind} has no verdict and no findings", remedy="leave --type out, or --verdict and --code"
         )
     for option, text, valid in (("--team", team, valid_name), ("--model", model, valid_model_id)):
         try:

@@ -164,6 +164,12 @@ FILTERS = [
     (("--code", "x"), "--code 'x' is no finding code", "acceptd policy explain --all lists them"),
     (("--team", "Not A Team"), "--team: ", "give a name as the inbox and manifests have it"),
     (("--model", "no-team"), "--model: ", "give a name as the inbox and manifests have it"),
+    (("--type", "Verdict"), "--type 'Verdict' is no type of an entry", "for example verdict, or revoked"),
+    (
+        ("--type", "note", "--verdict", "held"),
+        "--type note has no verdict and no findings",
+        "leave --type out, or --verdict and --code",
+    ),
     (("--since", "yesterday"), "--since", ""),
     (("--until", "soon"), "--until", ""),
 ]
@@ -192,7 +198,7 @@ def test_an_export_has_what_its_filters_leave_in_a_file_or_in_the_pipe(world: Wo
     for words, count in (
         (("--verdict", "held"), 1), (("--type", "note"), 1), (("--model", MODEL), 2), (("--team", "argus"), 0),
         (("--code", "parity/mismatch"), 0), (("--since", "1h", "--type", "verdict"), 2),
-        (("--until", "2000-01-01T00:00:00Z"), 0),
+        (("--until", "2000-01-01T00:00:00Z"), 0), (("--type", "verdict", "--verdict", "held"), 1),
     ):  # fmt: skip
         assert len(ledger("export", *words).splitlines()) == count, words
 
