@@ -11,11 +11,11 @@ import pytest
 
 from acceptd.errors import LedgerError
 from acceptd.report import style
-from acceptd.web import render
+from acceptd.web import queries, render
 from acceptd.web.blocks import Page, Table, Text
 from tests.release_world import MODEL
 from tests.report_world import HOSTILE
-from tests.web_world import NASTY, Visit, WebWorld, addresses
+from tests.web_world import NASTY, OBSERVED, Visit, WebWorld, addresses
 
 pytestmark = pytest.mark.unit
 
@@ -167,6 +167,8 @@ def test_filters(inside: Visit, query: str, count: int) -> None:
         "/?team=Ümlaut", "/?model=x", "/?verdict=fine", "/?code=%27%20or%201=1", "/?before=%00", "/?unknown=1",
         "/?team=a&team=b", "/ledger?before=-1", "/ledger?text=12", "/ledger?since=yesterday", "/ledger?kind=%22",
         "/replay?policy=reviewers", "/replay?policy=/etc/passwd", "/releases?channel=%3Cb%3E", "/models?after=zz",
+        "/portfolio?within=999", "/portfolio?within=-1", "/portfolio?team=%2e%2e",
+        f"/submissions/{OBSERVED}/decide",
     ],
 )  # fmt: skip
 def test_what_a_filter_cannot_mean_is_one_line_with_a_remedy(inside: Visit, address: str) -> None:
@@ -179,7 +181,8 @@ def test_what_a_filter_cannot_mean_is_one_line_with_a_remedy(inside: Visit, addr
     "address",
     ["/submissions/nobody", "/submissions/..%2f..%2fetc", "/ledger/99999", "/ledger/01", "/models/a/b",
      "/models/a",
-     f"/releases/{MODEL}/canary", "/releases/digest/12", "/submissions/nobody/report", "/static/../app.py"],
+     f"/releases/{MODEL}/canary", "/releases/digest/12", "/submissions/nobody/report", "/static/../app.py",
+     "/ledger/99999/proof.json", "/ledger/entry?entry=nobody", f"/ledger/entry?entry={'9' * 16}"],
 )  # fmt: skip
 def test_what_is_not_on_record_is_not_here(inside: Visit, address: str) -> None:
     assert inside.get(address).status_code == 404
@@ -271,16 +274,49 @@ def test_the_console_cannot_write_to_the_ledger(inside: Visit) -> None:
         inside.house.ledger.append("note", {})
 
 
-def test_a_policy_that_is_refused_is_said_where_it_is_needed(world: WebWorld, inside: Visit) -> None:
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("/submissions/{held}", "Decisions cannot be weighed now"),
+        ("/releases", "The policy cannot be read now"),
+        ("/observe", "not known: "),
+    ],
+)
+def test_a_policy_that_is_refused_is_said_where_it_is_needed(
+    world: WebWorld, inside: Visit, address: str, said: str
+) -> None:
     policy = world.world.root / "policies" / "demo.toml"
     honest = policy.read_bytes()
     try:
         policy.write_bytes(b"[nonsense")
-        answer = inside.get(f"/submissions/{world.held}")
+        answer = inside.get(address.format(held=world.held))
     finally:
         policy.write_bytes(honest)
     assert answer.status_code == 200
-    assert "Decisions cannot be weighed now" in answer.text
+    assert said in answer.text
+
+
+@pytest.mark.parametrize("address", ["/ledger?kind=verdict", f"/models/{MODEL}"])
+def test_a_page_that_is_full_leads_to_the_next_and_the_last_one_ends(
+    inside: Visit, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each line once, whatever the size of a page; nobody walks in a circle."""
+    whole = inside.get(address)
+    assert whole.status_code == 200
+    wanted = set(re.findall(r'href="/(?:ledger|submissions)/([\w-]+)"', whole.text))
+    monkeypatch.setattr(queries, "PAGE", 3)
+    seen: list[str] = []
+    at = address
+    for _ in range(40):
+        text = inside.get(at).text
+        seen += dict.fromkeys(re.findall(r'href="/(?:ledger|submissions)/([\w-]+)"', text))
+        older = re.search(r'href="([^"]*(?:before|after|from)=[^"]*)"', text)
+        if older is None:
+            break
+        at = older.group(1).replace("&amp;", "&")
+    else:
+        raise AssertionError("it never ends")
+    assert wanted <= set(seen)
 
 
 def test_the_hostile_world_is_hostile() -> None:
