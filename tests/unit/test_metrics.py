@@ -85,6 +85,17 @@ def test_verdicts_findings_stages_kills_and_latencies_are_counted(figures: Figur
     assert found["acceptd_drop_to_promoted_seconds_sum", ()] == pytest.approx(0.4)
 
 
+def test_policies_that_were_read_anew_and_failures_of_our_own_are_counted_apart(figures: Figures) -> None:
+    figures.reloaded(accepted=True)
+    figures.reloaded(accepted=False)
+    figures.reloaded(accepted=False)
+    figures.failed()
+    found = samples(figures)
+    assert found["acceptd_policy_reloads_total", ("accepted",)] == 1
+    assert found["acceptd_policy_reloads_total", ("refused",)] == 2
+    assert found["acceptd_submission_failures_total", ()] == 1
+
+
 def test_nothing_that_a_submitter_or_a_job_says_opens_a_series(figures: Figures) -> None:
     figures.claimed(HOSTILE)
     bad = [job(kind=HOSTILE, ending=HOSTILE, cause=HOSTILE), job(cause=HOSTILE * 9)]

@@ -7,14 +7,15 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from acceptd.record.keys import load_keyring
-from acceptd.release import audit
+from acceptd.release import audit, trust
 from acceptd.release.book import read_book
 from acceptd.release.signers import Auditor
-from tests.release_world import MODEL, World, memory_directory, replace
+from tests.release_world import MODEL, World, memory_directory, replace, resign
 
 pytestmark = pytest.mark.unit
 
@@ -172,3 +173,25 @@ def test_without_hashing_sizes_and_names_are_still_compared(world: World) -> Non
     path.write_bytes(b"")
     path.chmod(0o444)
     assert found(world, objects=False) != []
+
+
+def test_an_audit_names_what_the_disk_does_not_give_and_goes_on(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: Any) -> Any:
+        raise OSError(5, "Input/output error", str(world.channel_file))
+
+    monkeypatch.setattr(audit, "_channel", broken)
+    monkeypatch.setattr(audit, "_revocations", broken)
+    found = audit.examine(world.state, world.ledger, world.keys)
+    place = str(world.channel_file.relative_to(world.state))
+    assert [(one.what, one.where, one.message) for one in found[:2]] == [
+        ("release", place, "Input/output error")
+    ] * 2
+
+
+def test_an_audit_tells_a_channel_that_announces_another_release_of_the_same_number(world: World) -> None:
+    change = {"release_digest": "0" * 64}
+    resign(world, world.channel_file, lambda payload: payload.update(change), trust.CHANNEL_TYPE)
+    found = audit.examine(world.state, world.ledger, world.keys)
+    assert "announces another release.json than the ledger's entry" in [one.message for one in found]

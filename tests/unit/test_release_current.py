@@ -10,7 +10,7 @@ import pytest
 from acceptd.errors import ReleaseError
 from acceptd.release import hold, trust
 from acceptd.release.book import read_book
-from acceptd.release.history import CurrentRelease, current_releases, history
+from acceptd.release.history import CurrentRelease, _people, current_releases, history
 from tests.release_world import MODEL, World, replace, resign
 
 pytestmark = pytest.mark.unit
@@ -138,3 +138,18 @@ def test_a_revoked_release_says_why_in_the_history_also_after_its_file_is_gone(w
     assert (newest.revoked, newest.state, newest.version) == ("", "active", "2.0.0")
     assert (oldest.revoked, oldest.state, oldest.version) == ("it bites", "superseded", "")
     assert read_book(world.ledger).current(MODEL, "production") is not None
+
+
+def test_a_promotion_under_way_stands_in_the_history_and_says_nothing_yet(world: World) -> None:
+    made = world.accepted("1.0.0")
+    body = {"model": MODEL, "channel": "production", "number": 1, "digest": made.digest, "kind": "promote"}
+    world.ledger.append("intent", {**body, "reason": "r", "verdict_seq": made.verdict_seq})
+    [line] = history(world.state, world.ledger, world.keys, MODEL, "production")
+    assert (line.state, line.number, line.version, line.profiles) == ("intent", 1, "", ())
+    assert current_releases(world.state, world.ledger, world.keys) == []
+
+
+def test_people_whose_decision_is_not_on_record_are_not_named_and_nobody_twice(world: World) -> None:
+    body = {"nonce": "n", "reviewer": "ada", "decision": "approve", "verdict_seq": 1}
+    one = world.ledger.append("decision", body, submission="s-1").seq
+    assert _people(world.ledger, (one, 10_000, one)) == ("approve ada",)

@@ -15,8 +15,8 @@ from structlog.testing import capture_logs
 
 from acceptd.errors import AnchorError, ConfigError, LedgerError, ReleaseError, StateError
 from acceptd.record import checkpoint
-from acceptd.release import audit, hold, layout, signers, stated, store, trust
 from acceptd.release import channel as channels
+from acceptd.release import hold, layout, signers, stated, store, trust
 from acceptd.release.book import Row, read_book
 from acceptd.release.heads import proved, runtimes_of
 from acceptd.release.model_signature import load_key
@@ -326,29 +326,49 @@ def _pem(kind: str) -> bytes:
     )
 
 
-# -- the audit
+# -- what another ledger, or none, has left
 
 
-def test_an_audit_names_what_the_disk_does_not_give_and_goes_on(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_release_that_names_another_bundle_than_its_entry_is_not_read(world: World) -> None:
     world.released("1.0.0")
-
-    def broken(*_: Any) -> Any:
-        raise OSError(5, "Input/output error", str(world.channel_file))
-
-    monkeypatch.setattr(audit, "_channel", broken)
-    monkeypatch.setattr(audit, "_revocations", broken)
-    found = audit.examine(world.state, world.ledger, world.keys)
-    place = str(world.channel_file.relative_to(world.state))
-    assert [(one.what, one.where, one.message) for one in found[:2]] == [
-        ("release", place, "Input/output error")
-    ] * 2
+    row = row_of(world)
+    with pytest.raises(ReleaseError, match="names another bundle than its ledger entry"):
+        channels.verified_release(
+            world.state, world.keys, dataclasses.replace(row, digest="0" * 64), row.release_digest
+        )
+    world.release_file(1).unlink()
+    channels.rewrite_release(world.state, row)
+    assert not world.release_file(1).exists(), "what is not there is not made up"
 
 
-def test_an_audit_tells_a_channel_that_announces_another_release_of_the_same_number(world: World) -> None:
+def test_where_the_revocation_key_is_not_no_list_is_signed(world: World) -> None:
+    assert not channels.countersign_revocations(world.state, world.keys)
+    world.revoke(world.released("1.0.0").bundle_digest)
+    before = world.revocations_file.read_bytes()
+    offline = dataclasses.replace(world.keys, revocation=None)
+    with pytest.raises(ReleaseError, match="the revocation key is not here"):
+        channels.countersign_revocations(world.state, offline)
+    document: Any = None
+    with pytest.raises(ReleaseError, match="the revocation key is not here") as caught:
+        channels.write_revocations(world.state, offline, document)
+    assert caught.value.remedy == "run this where keys/revocation.pem is"
+    assert world.revocations_file.read_bytes() == before
+
+
+def test_a_channel_beyond_an_older_ledger_is_told_when_something_is_revoked(world: World) -> None:
+    """Its loaders are not protected by that list: nothing is signed below what they have seen."""
+    made = world.released("1.0.0")
+    resign(world, world.channel_file, lambda payload: payload.update(number=9), trust.CHANNEL_TYPE)
+    done = world.revoke(made.bundle_digest)
+    assert any("was it restored from a backup?" in line for line in done.problems)
+
+
+def test_a_link_in_the_place_of_a_statement_is_replaced_and_what_it_leads_to_is_left(world: World) -> None:
     world.released("1.0.0")
-    change = {"release_digest": "0" * 64}
-    resign(world, world.channel_file, lambda payload: payload.update(change), trust.CHANNEL_TYPE)
-    found = audit.examine(world.state, world.ledger, world.keys)
-    assert "announces another release.json than the ledger's entry" in [one.message for one in found]
+    copy, outside = world.channel_dir / "000001/statement.json", world.root / "outside"
+    outside.write_bytes(b"mine")
+    copy.unlink(missing_ok=True)
+    copy.symlink_to(outside)
+    assert stated.mend(world.state, world.ledger, row_of(world))
+    assert not copy.is_symlink()
+    assert outside.read_bytes() == b"mine"
