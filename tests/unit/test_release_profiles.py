@@ -171,3 +171,20 @@ def test_a_runtime_without_one_of_its_libraries_is_not_that_of_its_identity(lost
 def test_a_library_of_a_runtime_without_name_or_digest_is_malformed(library: Any) -> None:
     with pytest.raises(MalformedError, match="a library of a runtime has no name or digest"):
         runtime_of([library, *LIBRARIES])
+
+
+@pytest.mark.parametrize("rows", [["cpu"], [{}], [{"record": 1}], [{"record": {"libraries": "libc.so.6"}}], {}, 7])
+def test_runtimes_of_another_form_are_malformed_before_any_is_looked_for(rows: Any) -> None:
+    facts = trust.ReleaseFacts(MODEL, "production", 1, "0" * 64, (), {}, {}, (), {"runtimes": rows})
+    with pytest.raises(MalformedError) as told:
+        held_for.record(facts, held_for.Held("cpu", {}, ("cpu",)))
+    assert str(told.value) == "release.json: a runtime has no record with libraries"
+
+
+def test_a_release_that_tells_no_runtime_has_none() -> None:
+    under = held_for.Held("cpu", {}, ("cpu",))
+    other = {"runtimes": [{"profile": "other", "record": {"libraries": []}}]}
+    for document in ({}, {"runtimes": []}, other):
+        facts = trust.ReleaseFacts(MODEL, "production", 1, "0" * 64, (), {}, {}, (), document)
+        assert held_for.record(facts, under) is None
+        assert held_for.runtime(facts, under) is None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,11 @@ import pytest
 from acceptd.errors import ExpiredError, LedgerError, ReleaseError
 from acceptd.release import channel as channels
 from acceptd.release import trust
+from acceptd.release.book import read_book
+from acceptd.release.layout import model_lock, revocation_lock
 from acceptd.release.reconcile import reconcile
-from acceptd.release.settle import Terms
-from tests.release_world import World, payload_of, resign
+from acceptd.release.settle import Terms, settle
+from tests.release_world import MODEL, World, payload_of, resign
 
 pytestmark = pytest.mark.unit
 
@@ -188,3 +191,29 @@ def test_reconcile_reports_a_release_that_does_not_verify(world: World) -> None:
     done = reconcile(world.state, world.ledger, world.keys, terms=world.terms)
     assert "release.json is missing" in done.problems[0]
     assert not os.path.lexists(world.channel_dir / "current")
+
+
+def test_a_release_of_another_bundle_is_not_that_of_its_ledger_entry(world: World) -> None:
+    """Signed by us, at its place, with its number: and still not what the log says was promoted."""
+    world.released("1.0.0")
+    (row,) = read_book(world.ledger).rows(MODEL, "production")
+    assert channels.verified_release(world.state, world.keys, row, None).bundle_digest == row.digest
+    with pytest.raises(ReleaseError) as told:
+        channels.verified_release(world.state, world.keys, replace(row, digest="0" * 64), None)
+    assert str(told.value) == (
+        f"release 1 of {MODEL} production: release.json names another bundle than its ledger entry"
+    )
+
+
+def test_what_a_kill_left_half_written_beside_a_release_is_swept_away(world: World) -> None:
+    world.released("1.0.0")
+    world.released("2.0.0")
+    current = world.release_file(2).parent
+    before = sorted(path.name for path in current.iterdir())
+    for folder in (world.channel_dir, current):
+        (folder / ".tmp-1234").write_bytes(b"half")
+    with revocation_lock(world.state, shared=True), model_lock(world.state, MODEL):
+        settle(world.state, world.ledger, world.keys, MODEL, "production", world.terms)
+    assert sorted(path.name for path in current.iterdir()) == before
+    assert not list(world.channel_dir.rglob(".tmp-*"))
+    assert world.open().number == 2
