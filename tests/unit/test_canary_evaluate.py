@@ -283,6 +283,17 @@ def test_what_was_cut_off_and_is_frozen_now_is_refused_once_and_for_all(world: C
     assert world.current("production") == world.old.bundle_digest
 
 
+def test_an_entry_that_is_no_whole_evaluation_is_not_carried_out(world: CanaryWorld) -> None:
+    """Its figures are missing: what it says it decided, nobody can decide again."""
+    side = {"channel": "canary", "digest": world.new.bundle_digest, "release_digest": "0" * 64}
+    against = side | {"channel": "production"}
+    body = {"model": MODEL, "decision": "promote", "canary": side, "against": against}
+    entry = world.ledger.append("canary", body)
+    world.ledger.append("canary-refused", {"model": MODEL, "entry": entry.seq - 1, "reason": "of an earlier one"})
+    assert world.resumed() == Reconciled((), ())
+    assert world.current("production") == world.old.bundle_digest
+
+
 @pytest.mark.parametrize("since", ["a newer evaluation", "another release", "a revocation"])
 def test_what_was_done_since_goes_before_what_was_cut_off(world: CanaryWorld, since: str) -> None:
     cut_off(world, good(world))
