@@ -31,6 +31,8 @@ def read_trusted(path: Path, limit: int, what: str) -> bytes:
         content = os.read(descriptor, limit + 1)
         while len(content) <= limit and (more := os.read(descriptor, limit + 1 - len(content))):
             content += more
+    except OSError as error:  # a disk's error has no path of its own
+        raise ConfigError(f"{path}: {error.strerror}", remedy=f"name {what} that can be read") from error
     finally:
         os.close(descriptor)
     if len(content) > limit:

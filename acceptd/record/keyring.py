@@ -129,6 +129,8 @@ def read_owned(
         check_owned(path, os.fstat(fd), owners, forbidden, stat.S_ISREG, "regular file")
         with open(fd, "rb", closefd=False) as file:  # only now: of a directory it is no error of ours
             data = file.read(_MAX_BYTES + 1)
+    except OSError as error:  # a disk's error has no path of its own
+        raise ConfigError(f"{path}: {error.strerror}", remedy=remedy) from error
     finally:
         os.close(fd)
     if len(data) > _MAX_BYTES:

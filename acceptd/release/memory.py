@@ -125,6 +125,8 @@ def _locked(state_file: Path) -> Iterator[None]:
 
     from acceptd.lockfile import open_lock
 
+    if not state_file.name:
+        raise LoaderError(f"the state file {state_file} is a directory")
     try:
         fd = open_lock(state_file.with_name(state_file.name + ".lock"))
     except OSError as error:

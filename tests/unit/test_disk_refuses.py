@@ -6,7 +6,7 @@ import errno
 import os
 import shutil
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +15,18 @@ from sqlalchemy.exc import OperationalError
 
 from acceptd import key_rotation
 from acceptd.cell.selfcheck import require_walls
-from acceptd.errors import CellUnavailableError, LedgerError, LedgerStorageError, ReleaseError, StateError
+from acceptd.errors import (
+    CellUnavailableError,
+    ConfigError,
+    LedgerError,
+    LedgerStorageError,
+    ReleaseError,
+    StateError,
+)
 from acceptd.policy.policy import Policy
+from acceptd.policy.trusted import read_trusted
 from acceptd.record import backup, checkpoint, migrate, reserve, sqlite, tables
-from acceptd.record.keys import load_signer
+from acceptd.record.keys import Keyring, load_signer
 from acceptd.record.keystore import own_history, pending
 from acceptd.record.log import Ledger
 from acceptd.record.notary import Notary
@@ -373,3 +381,20 @@ def test_a_start_without_descriptors_for_its_self_check_names_the_cell_and_a_rem
     ) as told:
         require_walls(Starved(), tmp_path, Policy())  # type: ignore[arg-type]
     assert "how many files and processes" in told.value.remedy
+
+
+UNREADABLE = Path("/proc/self/mem")
+"""A regular file of ours that opens and whose first bytes no disk gives: EIO, which has no path of its own."""
+
+
+@pytest.mark.parametrize(
+    ("read", "remedy"),
+    [
+        (lambda: read_trusted(UNREADABLE, 10, "a policy"), "name a policy that can be read"),
+        (lambda: Keyring.load(UNREADABLE), "keys are made by `acceptd init`"),
+    ],
+)
+def test_an_error_in_the_middle_of_a_file_names_the_file(read: Callable[[], object], remedy: str) -> None:
+    with pytest.raises(ConfigError) as told:
+        read()
+    assert (told.value.message, told.value.remedy) == (f"{UNREADABLE}: Input/output error", remedy)

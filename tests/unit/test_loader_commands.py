@@ -109,3 +109,10 @@ def test_a_runtime_of_which_nothing_is_known_is_refused_where_told(world: World,
     warned = loader(world, "run", "--inputs", given, "--runtime", "warn")
     assert warned.returncode == 0
     assert "warning: the release does not say" in warned.stderr
+
+
+@pytest.mark.parametrize("place", ["/", "."])
+def test_a_state_file_that_is_a_directory_refuses_the_release_in_one_line(world: World, place: str) -> None:
+    done = loader(world, "verify", "--state-file", place)
+    assert (done.returncode, done.stdout) == (5, "")
+    assert done.stderr == f"acceptd: the state file {place} is a directory\n"
