@@ -12,7 +12,7 @@ import pytest
 from acceptd.compare.blob import Blob
 from acceptd.compare.service import compare
 from acceptd.compare.task import CompareTask, Pair, Slice
-from acceptd.evidence import OutputStats, TensorRef
+from acceptd.evidence import OutputStats, SequenceRef, TensorRef
 
 pytestmark = pytest.mark.unit
 
@@ -103,3 +103,41 @@ def test_hostile_references_and_orders_are_no_crash(
     row = against(file, held(file, one), held(file, one, **changes), order=order)
     assert not row.comparable
     assert row.labels is None
+
+
+@pytest.mark.parametrize(
+    ("one", "why"),
+    [
+        (np.ones((2, 3), np.int32), "classes themselves are no scores"),
+        (np.ones((2, 0), np.float32), "no column"),
+        (np.ones((1, (1 << 15) + 1), np.float32), "more columns than one piece holds"),
+        (np.float32(1), "no row"),
+    ],
+)
+def test_what_has_no_rows_of_scores_is_compared_and_counts_no_labels(file: IO[bytes], one: Any, why: str) -> None:
+    row = against(file, held(file, one), held(file, one), kind="values")
+    assert (row.comparable, row.bit_exact, row.labels) == (True, True, None), why
+
+
+def test_a_single_score_is_that_of_the_second_class(file: IO[bytes]) -> None:
+    one, other = np.array([[0.75], [0.25], [0.5]], np.float32), np.array([[0.75], [0.75], [0.5]], np.float32)
+    labels = against(file, held(file, one), held(file, other), kind="probabilities").labels
+    assert labels is not None
+    assert (labels.rows, labels.mismatches) == (3, 1)
+    assert [(row.index, row.rows, row.missed) for row in labels.labels] == [(0, 2, 1), (1, 1, 0)]
+
+
+@pytest.mark.parametrize(
+    ("got", "note"),
+    [
+        (np.ones((2, 3), np.float64), "dtype"),
+        (np.ones((3, 3), np.float32), "shape"),
+        (np.ones((6,), np.float32), "shape"),
+    ],
+)
+def test_columns_are_not_put_in_order_where_the_rows_are_others(file: IO[bytes], got: Any, note: str) -> None:
+    one = held(file, np.ones((2, 3), np.float32))
+    row = against(file, one, held(file, got), order=[2, 1, 0])
+    assert (row.comparable, row.note, row.labels) == (False, note, None)
+    boxed = one.model_copy(update={"value": SequenceRef(items=[one.value])})
+    assert against(file, one, boxed, order=[2, 1, 0]).note == "kind"

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from acceptd.compare import client, protocol
+from acceptd.compare import confine as confinement
 from acceptd.compare.client import COMPARE_USER, Comparer
 from acceptd.compare.pairing import EXPECTED, INPUTS, outputs_key, pair
 from acceptd.compare.task import CompareTask, Pair, Slice
@@ -72,6 +73,19 @@ def test_the_process_has_no_privilege_left(comparer: Comparer) -> None:
     assert any(
         line.startswith("Max file size") and line.split()[3:5] == ["0", "0"] for line in limits.splitlines()
     )
+
+
+def test_where_root_would_be_kept_nothing_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fail closed: a uid that was forgotten, or a kernel that refuses a wall, ends the process."""
+    calls: list[int] = []
+    monkeypatch.setattr(confinement, "_prctl", lambda option, _: calls.append(option))
+    monkeypatch.setattr(confinement.os, "geteuid", lambda: 0)
+    with pytest.raises(InternalError, match="does not run as root: give it a uid"):
+        confinement.confine(None, None)
+    assert calls == []
+    monkeypatch.undo()
+    with pytest.raises(InternalError, match=r"prctl\(99999\): Invalid argument"):
+        confinement._prctl(99_999, 0)
 
 
 def test_nobody_else_has_its_user_who_could_take_hold_of_it(monkeypatch: pytest.MonkeyPatch) -> None:

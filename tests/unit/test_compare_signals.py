@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+from acceptd.compare import sequence as sequence_module
 from tests.compare_world import Values
 
 pytestmark = pytest.mark.unit
@@ -21,6 +22,23 @@ def world() -> Iterator[Values]:
 
 
 # -- sequence
+
+
+def test_a_row_of_more_tokens_than_can_be_compared_is_not_compared(
+    world: Values, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sequence_module, "MAX_ROW", 3)
+    rows = np.array([[5, 6, 2, 0]])
+    found = world.one(rows, rows, "sequence")
+    assert (found.comparable, found.note, found.sequence) == (False, "malformed", None)
+    assert world.one(rows[:, :3], rows[:, :3], "sequence").comparable
+
+
+def test_rows_without_a_token_are_the_same_rows(world: Values) -> None:
+    nothing = np.zeros((3, 0), np.int64)
+    found = world.one(nothing, nothing, "sequence", how={"end": 2}).sequence
+    assert found is not None
+    assert (found.rows, found.exact, found.tokens) == (3, 3, 0)
 
 
 def test_tokens_are_exact_and_the_first_other_one_is_shown(world: Values) -> None:

@@ -112,6 +112,14 @@ def test_nan_equals_nan_and_infinities_equal_themselves_alone(store: Store) -> N
         assert (found.exceeding, found.max_abs) == (1, "inf"), (expected, got)
 
 
+def test_a_tolerance_beyond_every_number_is_no_overflow_that_hides_an_infinity(store: Store) -> None:
+    huge = np.array([1e308, 1.0])
+    found = store.arrays(huge, np.array([1e308, 1.5]), rtol=1e10)
+    assert (found.exceeding, found.max_abs) == (0, 0.5)
+    assert store.arrays(huge, np.array([1e308, np.inf]), rtol=1e10).exceeding == 1
+    assert store.arrays(huge, np.array([-1e308, 1.0]), rtol=1e-10).exceeding == 1
+
+
 def test_non_finite_results_are_counted(store: Store) -> None:
     assert store.arrays(f32(1, 2, 3), f32(1, np.nan, np.inf)).non_finite == 2
 
