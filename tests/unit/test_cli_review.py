@@ -75,6 +75,20 @@ def test_what_waits_is_listed_with_what_is_missing(world: OfficeWorld) -> None:
     ]  # fmt: skip
 
 
+def test_what_a_channel_has_already_or_will_not_get_waits_for_nobody(world: OfficeWorld) -> None:
+    def waiting() -> list[tuple[str, str]]:
+        return [(one["submission"], one["channel"]) for one in json.loads(world.said("review", "list", "--json"))]
+
+    assert ("sub-3", "late") in waiting()
+    world.promote(world.waiting, channel="late")
+    assert ("sub-3", "late") not in waiting()
+    newer = world.accepted("4.0.0")
+    world.promote(newer, channel="late")
+    assert [one for one in waiting() if one[0] != HELD] == [], (
+        "what was judged before it is not asked for any more"
+    )
+
+
 def test_what_is_shown_is_what_a_decision_binds(world: OfficeWorld) -> None:
     world.said("review", "attest", HELD, *REASON, "--what", "license", *KEY)
     world.said("review", "waive", HELD, *REASON, "--code", "run/crash", *KEY, "--days", "2")

@@ -145,6 +145,10 @@ def test_the_portfolio_tells_every_model_and_how_far_ahead_it_looked(world: Offi
     rows = json.loads(world.said("status", "--portfolio", "--json"))["rows"]
     assert [one["model_id"] for one in rows] == [MODEL]
     assert json.loads(world.said("status", "--portfolio", "--team", "other", "--json"))["rows"] == []
+    world.promote(world.waiting, channel="canary")
+    text = world.said("status", "--portfolio", "--all")
+    assert text.startswith("1 model in 2 places")
+    assert "canary 1" in text
 
 
 @pytest.mark.parametrize(

@@ -124,6 +124,20 @@ def test_a_drop_whose_time_passed_in_the_queue_is_inconclusive(life: Life) -> No
     assert not life.drop.exists()
 
 
+def test_what_is_only_observed_and_was_not_judged_is_an_error_of_this_host(
+    life: Life,
+) -> None:
+    policy = Policy.model_validate({"observe": {"everything": True}})
+    observing = Rules(policy, digest(policy), Profile(), digest(Profile()), Path("/nonexistent"))
+    object.__setattr__(life.lifecycle, "rules", lambda: observing)
+    life.claim()
+    with capture_logs() as logs:
+        life.lifecycle.expire("s-1")
+    (told,) = [one for one in logs if one["log_level"] == "error"]
+    assert told["event"] == "observed without a judgement: see to this host"
+    assert life.verdict() == ("inconclusive", ["cell/deadline"])
+
+
 @pytest.mark.parametrize(("reason", "code"), [("deadline", "cell/deadline"), ("withdrawn", "cell/withdrawn")])
 def test_work_that_was_given_up_ends_inconclusive_with_its_reason(life: Life, reason: Any, code: str) -> None:
     life.claim()

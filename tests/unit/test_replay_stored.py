@@ -15,6 +15,7 @@ from acceptd.compare.task import CompareTask
 from acceptd.compare.whole import files_of
 from acceptd.evidence import KeptFile, Statistics, Submission
 from acceptd.heldout import pairs
+from acceptd.judge.finding import Finding, Judgement
 from acceptd.judge.heldout import parts
 from acceptd.judge.profiles import Target
 from acceptd.policy.load import digest, with_overrides
@@ -193,3 +194,20 @@ def test_this_versions_own_judgement_is_held_against_the_record() -> None:
     assert not again(made, Policy(), lambda _task, _files: None).drifted
     made = stored(world.submission(), reviewer_findings={"count": 9})
     assert again(made, Policy(), lambda _task, _files: None).drifted
+
+
+def stage_missing(*where: str) -> Judgement:
+    found = [
+        Finding(code="cell/stage-missing", severity="info", audience="team", stage="judge", where=one, message="m")
+        for one in where
+    ]
+    return Judgement(verdict="inconclusive", findings=tuple(found), judged_at=world.NOW, reason="r")
+
+
+def test_what_was_not_run_then_is_no_answer_now() -> None:
+    replay._whole(stage_missing(), stage_missing())
+    replay._whole(stage_missing("profile"), stage_missing("profile"))
+    with pytest.raises(replay.RerunError, match="the new policy asks for what was not run: oracle"):
+        replay._whole(stage_missing("profile"), stage_missing("profile", "oracle"))
+    with pytest.raises(replay.RerunError, match="it could not be judged then: oracle is missing"):
+        replay._whole(stage_missing("profile", "oracle"), stage_missing("oracle"))
