@@ -15,13 +15,15 @@ from acceptd import housekeeping
 from acceptd.config import Settings
 from acceptd.errors import ConfigError, LedgerError
 from acceptd.evidence import KeptFile
-from acceptd.housekeeping import Space, guarded, tell
+from acceptd.housekeeping import Releases, Space, guarded, tell
 from acceptd.kept import KeptOutputs
 from acceptd.opening import sweep_temporary
 from acceptd.record import reserve
 from acceptd.release.reconcile import Reconciled
 from acceptd.rules import Rules
 from acceptd.rules_in_force import RulesInForce, tell_observed
+from tests.canary_world import CanaryWorld
+from tests.release_world import memory_directory
 
 pytestmark = pytest.mark.unit
 
@@ -118,6 +120,34 @@ def test_what_a_killed_daemon_left_half_made_is_swept_at_the_next_start(tmp_path
     (tmp_path / "half" / "deep" / "file").touch(mode=0o400)
     sweep_temporary(cast("Any", SimpleNamespace(temporary=tmp_path)))
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("person", [False, True], ids=["by itself", "where a person is asked for"])
+def test_a_canary_whose_evaluation_a_kill_cut_off_is_carried_out_as_the_policy_lets_it(
+    policies: Path, person: bool
+) -> None:
+    world = CanaryWorld(memory_directory())
+    try:
+        receipts = world.file(*world.some(world.new), *world.some(world.old))
+        seq = world.ledger.append("canary", world.evaluated(receipts).model_dump(mode="json")).seq
+        if person:
+            (policies / "mine.toml").write_text(
+                'schema = 1\nname = "mine"\n[approvals]\nattestations = ["model_card"]\n'
+            )
+        rules = in_force(policies)
+        releases = Releases(
+            world.state, rules.now, world.ledger, world.keys, cast("Any", None), cast("Any", None), lambda: None
+        )
+        with capture_logs() as logs:
+            releases.finish_canaries()
+            releases.finish_canaries()
+        (told,) = [one["what"] for one in logs if one["event"] == "reconciled"]
+        refused = [entry.body["entry"] for entry in world.ledger.entries(kind="canary-refused")]
+        assert (world.current("production") == world.new.bundle_digest) == (not person), told
+        assert refused == ([seq] if person else [])
+    finally:
+        world.close()
+        shutil.rmtree(world.root)
 
 
 # -- rules

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from pydantic import ValidationError
 
 from acceptd import local, opening
 from acceptd.cell.blobs import Blob, closing_blob
@@ -176,6 +177,20 @@ def test_the_worst_that_any_job_saw_of_a_wall_stands_with_its_reason() -> None:
     assert worst == {"network": "failed", "seccomp": "unavailable", "landlock": "unavailable"}
     assert why == {"seccomp": "no filter", "network": "a socket was opened", "landlock": "old"}
     assert host == {"network": "enforced", "seccomp": "unavailable"}, "the host's own are left as they are"
+
+
+# -- figures
+
+
+@pytest.mark.parametrize("text", ["inf", "-inf", "nan", "1e400", "0.5"])
+def test_a_figure_that_no_json_number_can_be_is_its_text(text: str) -> None:
+    assert world.stats(max_abs=text).max_abs == text
+
+
+@pytest.mark.parametrize("text", ["", " 1", "1 ", "1_0", "\uff11", "one", "0x10", "1" * 41])
+def test_text_that_is_no_figure_is_no_evidence(text: str) -> None:
+    with pytest.raises(ValidationError):
+        world.stats(max_abs=text)
 
 
 # -- what the daemon's parts tell it
