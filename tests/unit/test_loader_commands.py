@@ -111,8 +111,9 @@ def test_a_runtime_of_which_nothing_is_known_is_refused_where_told(world: World,
     assert "warning: the release does not say" in warned.stderr
 
 
-@pytest.mark.parametrize("place", ["/", "."])
-def test_a_state_file_that_is_a_directory_refuses_the_release_in_one_line(world: World, place: str) -> None:
-    done = loader(world, "verify", "--state-file", place)
-    assert (done.returncode, done.stdout) == (5, "")
-    assert done.stderr == f"acceptd: the state file {place} is a directory\n"
+def test_a_state_file_that_is_a_directory_refuses_the_release_in_one_line(world: World, tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    for place, what in (("/", "/ is a directory"), (tmp_path / "folder", f"{tmp_path}/folder is no regular file")):
+        done = loader(world, "verify", "--state-file", place)
+        assert (done.returncode, done.stdout) == (5, "")
+        assert done.stderr == f"acceptd: the state file {what}\n"
