@@ -31,6 +31,8 @@ LIES = {
     "half a frame, then the end": "os.write(3, b'J' + struct.pack('!I', 100) + b'{'); os._exit(0)",
     "an unknown key": "channel.send('done', {'verdict': 'accepted'})",
     "a wrong type": "channel.send('done', {'peak_rss_bytes': 'many'})",
+    "the end of a job without a wall, which would be nobody's fault": "os._exit(97)",
+    "the same after its last word": "channel.send('done', {}); os._exit(97)",
     "endless frames": "\nwhile True: channel.send('note', {'facts': {}})",
 }  # fmt: skip
 

@@ -172,6 +172,32 @@ def test_a_job_is_bounded_before_it_is_moved_in_pid_1_first(host: Host, moves: l
     assert jobs_of(host) == []
 
 
+@pytest.mark.parametrize("limit", ["memory.max", "memory.swap.max", "memory.oom.group", "pids.max"])
+def test_a_limit_that_the_kernel_refuses_leaves_no_cgroup_without_it(
+    limit: str, host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A job in a cgroup with three of its four limits would count as bounded."""
+    area, write = host.area(), cgroup._write
+
+    def refuse(path: Path, text: str) -> None:
+        if path.name == limit:
+            raise OSError(22, "Invalid argument")
+        write(path, text)
+
+    monkeypatch.setattr(cgroup, "_write", refuse)
+    with pytest.raises(OSError, match="Invalid argument"):
+        area.job(LIMITS)
+    assert jobs_of(host) == []
+
+
+def test_a_process_that_ended_meanwhile_was_ours(host: Host, moves: list[tuple[str, str]]) -> None:
+    """Who lives in the cgroup was listed a moment ago; a stranger that is still there is seen by its parents."""
+    assert host.area()._ours(99_999)
+    host.process(700, parent=1)
+    assert not host.area()._ours(700)
+    assert moves
+
+
 @pytest.mark.parametrize("broken", ["dead", "childless", "refused"])
 def test_a_job_that_cannot_be_moved_leaves_nothing(
     broken: str, host: Host, moves: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch

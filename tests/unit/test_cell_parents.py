@@ -15,13 +15,14 @@ from typing import Any, cast
 
 import pytest
 
-from acceptd.cell import cgroup, doctor, host, launcher, runtime, supply, syscalls
+from acceptd.cell import cgroup, doctor, host, launcher, runtime, seat, supply, syscalls
 from acceptd.cell.blobs import Blob, closing_blob
 from acceptd.cell.client import Cell
 from acceptd.cell.supply import ROOMS, Kind, ParentSupply, Supplies, WarmParent
 from acceptd.errors import CellUnavailableError, ConfigError, InternalError, StateError
 from acceptd.evidence import JobRecord, Note, Walls
 from acceptd.policy.profile import Profile
+from acceptd.runtime import pins
 from acceptd.runtime.facts import RuntimeFacts
 from tests import judge_world
 
@@ -297,6 +298,20 @@ def test_a_library_that_cannot_be_read_any_more_makes_no_facts(supplies: Supplie
         supplies.facts(parent.number)
     assert "restart it" in (raised.value.remedy or "")
     supplies.close()
+
+
+def test_a_profile_that_pins_libraries_runs_in_no_parent_whose_own_cannot_be_read() -> None:
+    facts: Future[RuntimeFacts] = Future()
+    facts.set_exception(OSError(errno.EACCES, "Permission denied", "/lib/x.so"))
+    told = SimpleNamespace(onnxruntime="1.32.0")
+    parent = WarmParent(cast("Any", SimpleNamespace(told=told)), facts, ())
+    plain: Any = SimpleNamespace(name="cpu", libraries={}, onnxruntime="")
+    assert seat.unfit(parent, plain) is None, "without pins nothing is waited for"
+    pinned: Any = SimpleNamespace(name="cpu", libraries={"libx.so": "ab" * 32}, onnxruntime="")
+    record = seat.unfit(parent, pinned)
+    assert record is not None
+    assert (record.ending, record.cause) == ("unavailable", pins.LIBRARY)
+    assert record.message == "/lib/x.so: Permission denied"
 
 
 def test_a_state_whose_sealed_directory_is_gone_is_told_and_starts_no_parent(
