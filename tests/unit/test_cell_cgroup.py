@@ -174,7 +174,7 @@ def test_a_job_is_bounded_before_it_is_moved_in_pid_1_first(host: Host, moves: l
 
 @pytest.mark.parametrize("limit", ["memory.max", "memory.swap.max", "memory.oom.group", "pids.max"])
 def test_a_limit_that_the_kernel_refuses_leaves_no_cgroup_without_it(
-    limit: str, host: Host, monkeypatch: pytest.MonkeyPatch
+    limit: str, host: Host, moves: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A job in a cgroup with three of its four limits would count as bounded."""
     area, write = host.area(), cgroup._write
@@ -188,6 +188,7 @@ def test_a_limit_that_the_kernel_refuses_leaves_no_cgroup_without_it(
     with pytest.raises(OSError, match="Invalid argument"):
         area.job(LIMITS)
     assert jobs_of(host) == []
+    assert moves
 
 
 def test_a_process_that_ended_meanwhile_was_ours(host: Host, moves: list[tuple[str, str]]) -> None:
