@@ -188,3 +188,15 @@ def test_a_release_that_tells_no_runtime_has_none() -> None:
         facts = trust.ReleaseFacts(MODEL, "production", 1, "0" * 64, (), {}, {}, (), document)
         assert held_for.record(facts, under) is None
         assert held_for.runtime(facts, under) is None
+
+
+def test_a_profile_comes_with_the_identity_of_the_runtime_that_it_was_accepted_on() -> None:
+    rows = tuple(
+        {"profile": name, "options": {"n": name}, "runtime_identity": name * 2} for name in ("cpu", "npu")
+    )
+    bare = ({"profile": "cpu", "options": {}},)
+    facts = trust.ReleaseFacts(MODEL, "production", 1, "0" * 64, (), {}, {"runtime_identity": "old"}, rows, {})
+    assert held_for.chosen(facts, "npu") == held_for.Held("npu", {"n": "npu"}, ("cpu", "npu"), "npunpu")
+    assert held_for.chosen(facts._replace(profiles=bare), None) == held_for.Held("cpu", {}, ("cpu",), "")
+    before = held_for.chosen(facts._replace(profiles=()), None)
+    assert before == held_for.Held("cpu", {"runtime_identity": "old"}, ("cpu",), "old")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from collections.abc import Iterator
@@ -11,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from acceptd.errors import ExpiredError, LedgerError, ReleaseError
+from acceptd.errors import ExpiredError, LedgerError, ReleaseError, StorageError
 from acceptd.release import channel as channels
-from acceptd.release import trust
+from acceptd.release import objects, trust
 from acceptd.release.book import read_book
 from acceptd.release.layout import model_lock, revocation_lock
 from acceptd.release.reconcile import reconcile
@@ -217,3 +218,35 @@ def test_what_a_kill_left_half_written_beside_a_release_is_swept_away(world: Wor
     assert sorted(path.name for path in current.iterdir()) == before
     assert not list(world.channel_dir.rglob(".tmp-*"))
     assert world.open().number == 2
+
+
+@pytest.mark.parametrize("lost", [("channel.json",), ("current",), ("channel.json", "current")])
+def test_a_pointer_that_is_gone_is_put_right_and_told_once(world: World, lost: tuple[str, ...]) -> None:
+    made = world.released("1.0.0")
+    for name in lost:
+        (world.channel_dir / name).unlink()
+    words = {"channel.json": "channel.json was put right", "current": "the link `current` was put right"}
+    for expected in ([words[name] for name in ("current", "channel.json") if name in lost], []):
+        done = reconcile(world.state, world.ledger, world.keys, terms=world.terms)
+        assert done.problems == ()
+        assert [line for line in done.done if "put right" in line] == [
+            f"{MODEL} production number 1: {one}" for one in expected
+        ]
+    assert os.readlink(world.channel_dir / "current") == "000001"
+    opened = world.open()
+    assert (opened.number, opened.bundle_digest) == (1, made.bundle_digest)
+
+
+def test_a_release_that_the_disk_does_not_give_is_the_disks_fault_and_no_damage(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.released("1.0.0")
+    (row,) = read_book(world.ledger).rows(MODEL, "production")
+
+    def failing(_root: int, _place: str, _limit: int) -> bytes:
+        raise StorageError("stale") from OSError(errno.ESTALE, "Stale file handle")
+
+    monkeypatch.setattr(objects, "read_if_there", failing)
+    with pytest.raises(OSError, match="cannot be read: Stale file handle") as told:
+        channels.read_release(world.state, world.keys, row, row.release_digest)
+    assert (told.value.errno, told.value.filename) == (errno.ESTALE, str(world.release_file(1)))

@@ -103,8 +103,9 @@ def test_put_of_nothing(world: World) -> None:
     for path in sorted(sealed_dir.rglob("*"), reverse=True):
         path.unlink() if path.is_file() else path.rmdir()
     sealed_dir.rmdir()
-    with pytest.raises(StateError):
+    with pytest.raises(StateError) as told:
         store.put(world.state, sealed_dir, sealed)
+    assert str(told.value).startswith(f"the store cannot take {sealed.digest}: No such file or directory: ")
 
 
 def test_damaged_object_is_not_reused(world: World) -> None:
