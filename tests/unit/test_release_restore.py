@@ -227,11 +227,9 @@ def test_a_pointer_that_is_gone_is_put_right_and_told_once(world: World, lost: t
         (world.channel_dir / name).unlink()
     words = {"channel.json": "channel.json was put right", "current": "the link `current` was put right"}
     for expected in ([words[name] for name in ("current", "channel.json") if name in lost], []):
-        done = reconcile(world.state, world.ledger, world.keys, terms=world.terms)
-        assert done.problems == ()
-        assert [line for line in done.done if "put right" in line] == [
-            f"{MODEL} production number 1: {one}" for one in expected
-        ]
+        with revocation_lock(world.state, shared=True), model_lock(world.state, MODEL):
+            done = settle(world.state, world.ledger, world.keys, MODEL, "production", world.terms)
+        assert done == [f"{MODEL} production number 1: {one}" for one in expected]
     assert os.readlink(world.channel_dir / "current") == "000001"
     opened = world.open()
     assert (opened.number, opened.bundle_digest) == (1, made.bundle_digest)
