@@ -17,6 +17,8 @@ from typing import Any
 
 import coverage
 
+from tools import covered_kills
+
 ROOT = Path(__file__).resolve().parent.parent
 RAW = ROOT / ".cache" / "coverage" / "raw"
 """Each process leaves a file of its own in it."""
@@ -36,7 +38,15 @@ def start() -> None:
     _unlimited()
     _patient()
     _with_site()
+    covered_kills.install(_write)
     measured.start()
+
+
+def _write() -> None:
+    """Write what was measured in this process, also where it was forked from the measured one."""
+    if (measured := coverage.Coverage.current()) is not None:
+        measured.stop()
+        measured.save()
 
 
 def _unlimited() -> None:
