@@ -84,11 +84,11 @@ async def take_back(connection: Any, number: int, worker: int | None, *, death: 
     name, queue, args, _, priority, aborted = row
     task = read(name, queue, args, number)
     end = "aborted" if aborted else "failed"
+    follows = task
+    if task is not None and not aborted:
+        follows = after_death(task) if death else task.again()
+        await defer(connection, follows, priority)  # while it is held: what follows is refused to whoever does not
     await connection.execute("SELECT procrastinate_finish_job_v1(%s, %s, false)", (number, end))
-    if task is None or aborted:
-        return task
-    follows = after_death(task) if death else task.again()
-    await defer(connection, follows, priority)
     return follows
 
 

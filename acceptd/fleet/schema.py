@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from acceptd.errors import StateError
 from acceptd.fleet.connection import plain_url, translated
+from acceptd.record.postgres.logins import functions
 
 ROLES: Final = ("acceptd_intake", "acceptd_worker", "acceptd_promoter")
 _LOCK: Final = 0x61636365_70746432
@@ -76,6 +77,14 @@ _TURNS: Final = (
     "WHERE state = 'sealed'"
 )
 
+_OWNED: Final = (
+    # A worker of the task queue is the login's that registered it; one from before this column is nobody's until
+    # its node begins anew. Who could end another's would end what that one holds.
+    "ALTER TABLE procrastinate_workers ADD COLUMN IF NOT EXISTS acceptd_login text",
+    "ALTER TABLE procrastinate_workers ALTER COLUMN acceptd_login SET DEFAULT SESSION_USER",
+    "ALTER TABLE procrastinate_workers ENABLE ROW LEVEL SECURITY",
+)
+
 _READER: Final = "acceptd_reviewer"
 _SEES: Final = {
     _READER: "true",
@@ -87,20 +96,32 @@ _SOON: Final = "status = 'todo' AND (scheduled_at IS NULL OR scheduled_at < now(
 """What is added is to be done: a row that nobody ever takes would keep the true task out."""
 _ADDS: Final = {
     # A task is given up by whoever takes it, and by the promoter.
-    "acceptd_intake": f"""{_SOON} AND (task_name = 'acceptd.order' AND queue_name = 'promoter'
-        OR task_name = 'acceptd.finish'
+    "acceptd_intake": f"""{_SOON} AND acceptd_own(args->>'submission')
+        AND (task_name = 'acceptd.order' AND queue_name = 'promoter'
+        OR task_name = 'acceptd.finish' AND queue_name = ANY ((SELECT acceptd_own_queues())::text[])
         OR task_name = 'acceptd.given-up' AND queue_name = 'promoter' AND args->>'what' = 'finish')""",
-    "acceptd_worker": f"""{_SOON} AND (task_name = 'acceptd.examine'
-        OR task_name = 'acceptd.decide' AND queue_name = 'promoter'
-        OR task_name = 'acceptd.given-up' AND queue_name = 'promoter' AND args->>'what' = 'examine')""",
+    "acceptd_worker": f"""{_SOON} AND (task_name = 'acceptd.examine' AND acceptd_follows(queue_name, lock, args)
+        OR task_name = 'acceptd.decide' AND queue_name = 'promoter' AND args->>'submission' = ANY (acceptd_held())
+        OR task_name = 'acceptd.given-up' AND queue_name = 'promoter' AND args->>'what' = 'examine'
+        AND acceptd_follows(NULL, NULL, args))""",
     "acceptd_promoter": "true",
 }
+_FINISHES: Final = "task_name = 'acceptd.finish' AND queue_name = ANY ((SELECT acceptd_own_queues())::text[])"
+_HOLDS: Final = "task_name = 'acceptd.examine' AND worker_id = ANY ((SELECT acceptd_own_workers())::bigint[])"
 _TAKES: Final = {
-    "acceptd_intake": "task_name = 'acceptd.finish'",
-    "acceptd_worker": "task_name = 'acceptd.examine'",
+    "acceptd_intake": (_FINISHES, _FINISHES),
+    # What waits anybody takes; what somebody holds is his.
+    "acceptd_worker": (f"task_name = 'acceptd.examine' AND status = 'todo' OR {_HOLDS}", _HOLDS),
+    "acceptd_promoter": ("true", "true"),
+}
+"""Which rows a role takes, and what it may make of them; it deletes no others than those."""
+_CANCELS: Final = "task_name IN ('acceptd.order', 'acceptd.examine') AND acceptd_own(args->>'submission')"
+_REGISTERED: Final = {
+    "acceptd_intake": "acceptd_login = session_user",
+    "acceptd_worker": "acceptd_login = session_user",
     "acceptd_promoter": "true",
 }
-_CANCELS: Final = "task_name IN ('acceptd.order', 'acceptd.examine')"
+"""Which workers of the task queue a role registers; it keeps and ends those, and what is nobody's."""
 
 
 def apply_schema(url: str, *, finish: bool = True) -> list[str]:
@@ -188,14 +209,16 @@ def _ours(connection: Any) -> None:
     Not again and again: it locks the queue, and `acceptd fleet init` is run beside nodes at work.
     """
     found = connection.execute("SELECT rolname FROM pg_roles WHERE rolname = ANY(%s)", ([*ROLES, _READER],))
-    statements = [*_OURS, *_rights(sorted(str(row[0]) for row in found))]
+    statements = [*_OURS, *functions(), *_OWNED, *_rights(sorted(str(row[0]) for row in found))]
     stamp = hashlib.sha256("\n".join(statements).encode()).hexdigest()
     there = connection.execute("SELECT obj_description('procrastinate_jobs'::regclass, 'pg_class')").fetchone()
     if there[0] == stamp:
         return
-    policies = "SELECT policyname FROM pg_policies WHERE tablename = 'procrastinate_jobs'"
-    for (policy,) in connection.execute(policies).fetchall():
-        connection.execute(f'DROP POLICY "{policy}" ON procrastinate_jobs')
+    policies = "SELECT policyname, tablename FROM pg_policies WHERE tablename = ANY(%s)"
+    for policy, table in connection.execute(
+        policies, (["procrastinate_jobs", "procrastinate_workers"],)
+    ).fetchall():
+        connection.execute(f'DROP POLICY "{policy}" ON {table}')
     for statement in statements:
         connection.execute(statement)
     connection.execute(f"COMMENT ON TABLE procrastinate_jobs IS '{stamp}'")
@@ -205,21 +228,34 @@ def _rights(roles: list[str]) -> Iterator[str]:
     """Yield what gives each role what it needs. The owner of the tables stands above the rows' rules."""
     yield "ALTER TABLE procrastinate_jobs ENABLE ROW LEVEL SECURITY"
     for role in roles:
+        yield (
+            "REVOKE ALL ON procrastinate_jobs, procrastinate_events, procrastinate_workers, "
+            f"procrastinate_periodic_defers, acceptd_tasks_schema FROM {role}"
+        )
         on = f"CREATE POLICY {role}_%s ON procrastinate_jobs FOR %s TO {role}"
         yield on % ("sees", "SELECT") + f" USING ({_SEES[role]})"
         reads = "procrastinate_jobs, procrastinate_events, procrastinate_workers, acceptd_tasks_schema"
         yield f"GRANT SELECT ON {reads} TO {role}"
+        workers = f"CREATE POLICY {role}_%s ON procrastinate_workers FOR %s TO {role}"
+        yield workers % ("sees", "SELECT") + " USING (true)"
         if role == _READER:
             continue
+        kept = f"{_REGISTERED[role]} OR acceptd_login IS NULL"
+        yield workers % ("begins", "INSERT") + f" WITH CHECK ({_REGISTERED[role]})"
+        yield workers % ("beats", "UPDATE") + f" USING ({kept}) WITH CHECK ({kept})"
+        yield workers % ("ends", "DELETE") + f" USING ({kept})"
         yield on % ("adds", "INSERT") + f" WITH CHECK ({_ADDS[role]})"
-        yield on % ("takes", "UPDATE") + f" USING ({_TAKES[role]}) WITH CHECK ({_TAKES[role]})"
-        yield on % ("ends", "DELETE") + f" USING ({_TAKES[role]})"
+        yield on % ("takes", "UPDATE") + f" USING ({_TAKES[role][0]}) WITH CHECK ({_TAKES[role][1]})"
+        yield on % ("ends", "DELETE") + f" USING ({_TAKES[role][1]})"
         if role == "acceptd_intake":
             yield on % ("cancels", "UPDATE") + f" USING ({_CANCELS}) WITH CHECK ({_CANCELS} AND abort_requested)"
         for grant in (
-            "INSERT, DELETE, UPDATE (status, worker_id, abort_requested, attempts) ON procrastinate_jobs",
+            (
+                "INSERT (queue_name, task_name, priority, lock, queueing_lock, args, scheduled_at), DELETE, "
+                "UPDATE (status, worker_id, abort_requested, attempts) ON procrastinate_jobs"
+            ),
             "SELECT, INSERT ON procrastinate_events",
-            "INSERT, UPDATE, DELETE ON procrastinate_workers",
+            "INSERT (last_heartbeat), UPDATE (last_heartbeat), DELETE ON procrastinate_workers",
             "USAGE ON SEQUENCE procrastinate_jobs_id_seq, procrastinate_events_id_seq",
             "SELECT, UPDATE (job_id) ON procrastinate_periodic_defers",
         ):

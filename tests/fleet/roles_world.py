@@ -17,6 +17,7 @@ from typing import Any
 from acceptd.fleet.settings import Role
 from acceptd.record.log import Ledger
 from acceptd.record.node_key import node_signer
+from acceptd.record.place import Place
 from acceptd.record.queue import Queue, Submission
 from examples import evidence_classifier as classifier
 from tests.fleet.postgres import OWNER, Server
@@ -198,6 +199,11 @@ class Fleet:
     def ledger(self, node: str = "promoter") -> Ledger:
         """Open the record."""
         return Ledger.open(self.state(node), create=False)
+
+    def owned(self) -> Ledger:
+        """Open the record as the owner of the tables, whom no role's walls hold."""
+        state = self.state("promoter")
+        return Ledger.open(state, create=False, place=Place(state, self.server.url(self.database, OWNER)))
 
     def verdicts(self, node: str = "promoter") -> Counter[str]:
         """Return how many verdict entries each submission has."""

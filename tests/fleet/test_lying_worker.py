@@ -21,11 +21,10 @@ from acceptd.fleet.tasks import Tasks
 from acceptd.objectstore.objects import open_objects
 from acceptd.policy.manifest import Manifest
 from acceptd.record.entry import utc_now
-from acceptd.record.log import Ledger
 from acceptd.record.node_key import node_signer
 from acceptd.record.queue import Submission
 from examples import evidence_classifier as classifier
-from tests.fleet.postgres import Server
+from tests.fleet.postgres import OWNER, Server
 from tests.fleet.roles_world import TEAM, Fleet
 
 pytestmark = pytest.mark.acceptance
@@ -99,16 +98,17 @@ def evidence(fleet: Fleet, submission: str, profile: str) -> tuple[EvidenceRow, 
 
 
 def hand_in(fleet: Fleet, who: str, row: EvidenceRow, model: str, data: bytes = b"") -> None:
-    """Insert evidence with a worker's login, store its bytes, and ask for a decision as a worker does.
+    """Insert evidence, store its bytes, and ask for a decision as a worker does.
 
-    Without that it would lie there until the promoter hears of the other worker's: before or after, by chance.
+    Without that it would lie there until the promoter hears of the other worker's: before or after, by chance. As
+    the owner of the tables: a worker's login does so for what it holds alone (test_logins).
     """
     if data:
         with open_objects(load_settings(fleet.state(who)).objects, fleet.state(who)) as objects:
             objects.put_blob(data)
-    with Ledger.open(fleet.state(who), create=False) as ledger:
+    with fleet.owned() as ledger:
         assert rows.put(ledger, row)
-    with Tasks(str(load_settings(fleet.state(who)).record.url)) as tasks:
+    with Tasks(fleet.server.url(fleet.database, OWNER)) as tasks:
         tasks.decide(row.submission, model, team=TEAM)
 
 

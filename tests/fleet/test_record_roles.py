@@ -12,6 +12,7 @@ import pytest
 from acceptd.cli import ledger_roles
 from acceptd.cli.setup import init
 from acceptd.errors import LedgerError, LedgerRightsError, StateError
+from acceptd.fleet.ready import make_ready
 from acceptd.record import audit
 from acceptd.record.keys import create_keys
 from acceptd.record.log import Ledger
@@ -32,16 +33,27 @@ def record(postgres: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     made = make_record(tmp_path_factory.mktemp("state"), postgres)
     create_keys(made.state)
     with made.open() as ledger:
-        Queue(ledger).add("s-1", team="a", name="b", path="/c", kind="directory")
+        Queue(ledger).add("s-1", team="a", name="b", path="/c", kind="directory", node="n")
         with ledger.transaction() as change:
             change.put_evidence(b"measured")
-    roles.grant(Place.of(made.state))
+    make_ready(made.state)
+    for statement in HOLDS:
+        made.ask(statement)
     for role in ROLES:
         made.ask(f"DO $$ BEGIN CREATE ROLE test_{role} LOGIN IN ROLE {role}; EXCEPTION WHEN OTHERS THEN END $$")
     yield made
     postgres.drop(made.name)
 
 
+HOLDS = (
+    "INSERT INTO procrastinate_workers (acceptd_login) VALUES ('test_acceptd_worker')",
+    """
+    INSERT INTO procrastinate_jobs (queue_name, task_name, status, worker_id, args)
+    SELECT 'cpu', 'acceptd.examine', 'doing', max(id), '{"submission": "s-1", "round": 1, "profile": "cpu"}'
+    FROM procrastinate_workers
+    """,
+)
+"""What lets the worker's login give evidence of ``s-1``: an examination that it holds."""
 NOTE = (
     "INSERT INTO entries SELECT max(seq) + 1, 'note', NULL, NULL, '\\x00', sha256('\\x0000'), 'then' FROM entries"
 )

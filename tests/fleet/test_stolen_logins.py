@@ -153,9 +153,17 @@ def test_a_login_gives_up_only_what_its_role_takes_and_keeps_no_true_task_out(
         defer(fleet, who, FleetTask(kind=kind, queue=queue, submission="s", team=TEAM, what=what), when)
 
 
-def test_a_login_gives_up_what_its_role_takes(fleet: Fleet) -> None:
-    for who, what in (("w1", "examine"), ("intake", "finish")):
-        defer(fleet, who, FleetTask(kind="given-up", queue="promoter", submission="none", team=TEAM, what=what))  # type: ignore[arg-type]
+def test_a_login_gives_up_what_is_its_own_and_no_worker_what_it_does_not_hold(fleet: Fleet) -> None:
+    import psycopg
+
+    own = fleet.accepted("over")["submission"]  # and ended: nothing follows
+    finish = FleetTask(kind="given-up", queue="promoter", submission=own, team=TEAM, what="finish")
+    defer(fleet, "intake", finish)
+    with pytest.raises(psycopg.errors.InsufficientPrivilege):
+        defer(fleet, "intake", finish.again(submission="another's"))
+    for submission in (own, "another's"):
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            defer(fleet, "w1", finish.again(submission=submission, what="examine"))
 
 
 @pytest.mark.parametrize("who", ["w1", "promoter"])

@@ -87,10 +87,13 @@ def test_what_cannot_be_offered_hides_nothing_that_stands_behind_it(record: Reco
 def test_members_of_the_roles_work_a_submission_from_end_to_end(record: Record, fleet: Ledger) -> None:
     urls = {role: record.server.url(record.name, role) for role in (PROMOTER, INTAKE, WORKER)}
     order, examine, decide, finish = Seen(), Seen(), Seen(), Seen()
+    examine.answer = lambda task: held.decide(task.submission, "mosaic/a") and None
+    record.ask(f"INSERT INTO fleet_logins VALUES ('a', '{INTAKE}')")
+    Queue(fleet).add("s1", team="mosaic", name="m", path="/", kind="directory", node="a")
     with (
         Tasks(urls[INTAKE]) as intake,
         Tasks(urls[PROMOTER]) as promoter,
-        Tasks(urls[WORKER]) as worker,
+        Tasks(urls[WORKER]) as held,
         working(urls[PROMOTER], ["promoter"], {"order": order, "decide": decide}, watch=watch()),
         working(urls[WORKER], ["cpu"], {"examine": examine}),
         working(urls[INTAKE], ["intake:a"], {"finish": finish}),
@@ -99,7 +102,6 @@ def test_members_of_the_roles_work_a_submission_from_end_to_end(record: Record, 
         order.next()
         promoter.examine("s1", 1, "cpu", "cpu", "mosaic/a")
         examine.next()
-        worker.decide("s1", "mosaic/a")
         decide.next()
         promoter.finish("s1", "a", team="mosaic")
         finish.next()

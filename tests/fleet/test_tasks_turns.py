@@ -5,17 +5,21 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from sqlalchemy import Engine, create_engine, insert, update
 
 from acceptd.errors import StateError
+from acceptd.fleet.ready import make_ready
 from acceptd.fleet.refill import Refill
 from acceptd.fleet.schema import apply_schema
 from acceptd.fleet.task import FleetTask
 from acceptd.fleet.tasks import Offered, Tasks
+from acceptd.record.queue import Queue
 from acceptd.record.tables import submissions
 from tests.fleet.postgres import Server
+from tests.fleet.record_world import make_record
 from tests.fleet.tasks_world import ROLES, Seen, working
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.hostile]
@@ -172,18 +176,22 @@ def test_a_task_that_an_accident_lost_is_deferred_again_from_the_record(engine: 
 
 
 @pytest.fixture
-def roles(postgres: Server, url: str) -> dict[str, str]:
+def roles(postgres: Server, tmp_path: Path) -> dict[str, str]:
+    """The queue beside a record, where ``s1`` and ``s2`` are submissions of the intake ``a``."""
+    record = make_record(tmp_path / "state", postgres)
+    make_ready(record.state)
     for role in ROLES:
-        if not postgres.execute(f"SELECT 1 FROM pg_roles WHERE rolname = '{role}'"):
-            postgres.execute(f"CREATE ROLE {role}")
         postgres.execute(f"ALTER ROLE {role} LOGIN")
-    apply_schema(url)
-    name = url.rpartition("/")[2]
-    return {role.removeprefix("acceptd_"): postgres.url(name, role) for role in ROLES}
+    record.ask("INSERT INTO fleet_logins VALUES ('a', 'acceptd_intake')")
+    with record.open() as ledger:
+        for submission in ("s1", "s2"):
+            Queue(ledger).add(submission, team="mosaic", name="m", path="/", kind="directory", node="a")
+    return {role.removeprefix("acceptd_"): postgres.url(record.name, role) for role in ROLES}
 
 
 def test_each_role_defers_and_works_what_is_its_own(roles: dict[str, str]) -> None:
     order, examine, decide, finish = Seen(), Seen(), Seen(), Seen()
+    examine.answer = lambda task: worker.decide(task.submission, "mosaic/a") and None  # while it holds the task
     with (
         Tasks(roles["intake"]) as intake,
         Tasks(roles["worker"]) as worker,
@@ -196,7 +204,6 @@ def test_each_role_defers_and_works_what_is_its_own(roles: dict[str, str]) -> No
         order.next()
         promoter.examine("s1", 1, "cpu", "cpu", "mosaic/a")
         examine.next()
-        worker.decide("s1", "mosaic/a")
         decide.next()
         promoter.finish("s1", "a", team="mosaic")
         finish.next()
@@ -267,14 +274,11 @@ def test_no_role_ends_what_is_anothers(roles: dict[str, str]) -> None:
         assert promoter.counts() == {"promoter": {"todo": 2}}
 
 
-def test_a_reviewer_sees_the_queue_and_changes_nothing(postgres: Server, roles: dict[str, str], url: str) -> None:
+def test_a_reviewer_sees_the_queue_and_changes_nothing(postgres: Server, roles: dict[str, str]) -> None:
     import psycopg
 
-    if not postgres.execute("SELECT 1 FROM pg_roles WHERE rolname = 'acceptd_reviewer'"):
-        postgres.execute("CREATE ROLE acceptd_reviewer")
     postgres.execute("ALTER ROLE acceptd_reviewer LOGIN")
-    apply_schema(url)
-    reviewer = postgres.url(url.rpartition("/")[2], "acceptd_reviewer")
+    reviewer = postgres.url(roles["promoter"].rpartition("/")[2], "acceptd_reviewer")
     with Tasks(roles["promoter"]) as promoter, Tasks(reviewer) as tasks:
         promoter.decide("s1", "mosaic/a")
         assert tasks.counts() == {"promoter": {"todo": 1}}

@@ -62,11 +62,11 @@ class Node:
         opening.own(helm.paths, stack)
         if role in {"promoter", "all"}:
             ledger = opening.record(helm, stack)
-            powers.require_login(ledger, role)
+            powers.require_login(ledger, role, table.node)
             apply_schema(url, finish=False)
         else:
             ledger = stack.enter_context(Ledger.open(helm.paths.state, create=False))
-            powers.require_login(ledger, role)
+            powers.require_login(ledger, role, table.node)
         tasks = stack.enter_context(Tasks(url))
         objects = stack.enter_context(open_objects(helm.settings.objects, helm.paths.state, helm.count))
         warning = powers.warn_of_login(ledger, role)

@@ -58,8 +58,11 @@ def require_keys(paths: Paths, roles: Iterable[str]) -> None:
                 )
 
 
-def require_login(ledger: Ledger, role: Role) -> None:
-    """Raise ConfigError where the database login may not do what its role is there for. A file has no logins."""
+def require_login(ledger: Ledger, role: Role, name: str) -> None:
+    """Raise ConfigError where the database login may not do what its role is there for. A file has no logins.
+
+    Nor does it do that where the name of the node is another login's.
+    """
     query = text("SELECT current_user::text, has_table_privilege(current_user, :name, :right)")
     with ledger.reading() as connection:
         if connection.dialect.name != "postgresql":
@@ -72,6 +75,22 @@ def require_login(ledger: Ledger, role: Role) -> None:
                         f"[record] url: the login {login!r:.80} may not {what}, which is the work of this {role}",
                         remedy=f"name its own login, a member of acceptd_{one}: acceptd fleet enroll prints it",
                     )
+        if role in NOT_FOR:
+            _require_name(connection, name)
+
+
+def _require_name(connection: Connection, name: str) -> None:
+    """Raise ConfigError where another login writes under a node's name: the database refuses this one."""
+    if connection.execute(text("SELECT to_regclass('public.fleet_logins')")).scalar() is None:
+        return  # rights of a version before
+    query = text("SELECT login, session_user::text FROM fleet_logins WHERE node = :name AND login <> session_user")
+    if found := connection.execute(query, {"name": name}).first():
+        raise ConfigError(
+            f"[record] url: the login {found[1]!r:.80} may not write as the node {name!r:.80}: "
+            f"that name is the login {found[0]!r:.80}'s",
+            remedy="name that login in [record] url, give the node another name ([fleet] name), or, where this "
+            f"login is to have the name from now on: acceptd fleet forget {name} with the promoter's state",
+        )
 
 
 def may(connection: Connection) -> list[str]:

@@ -14,7 +14,7 @@ import psycopg
 from acceptd.errors import StateError
 from acceptd.record.leases import given_up
 from acceptd.record.place import Place, require_roles
-from acceptd.record.postgres import moves
+from acceptd.record.postgres import logins, moves
 from acceptd.record.postgres.engine import LOCK, connect
 from acceptd.record.postgres.errors import translated
 from acceptd.record.postgres.schema import TABLES
@@ -109,6 +109,7 @@ def grant(place: Place) -> list[str]:
             if "INSERT" in rights.get(given_up.name, ()):
                 connection.execute(f"GRANT USAGE ON SEQUENCE {_NUMBERS} TO {role}")
         moves.give(connection)
+        logins.give(connection)
     return made
 
 
@@ -142,6 +143,7 @@ def differences(place: Place) -> list[str]:
                 found += [f"{role}: may {one} {table.name}, which is not its right" for one in sorted(there - due)]
                 found += [f"{role}: may not {one} {table.name}" for one in sorted(due - there)]
         found += moves.differences(connection)
+        found += logins.differences(connection)
     return found
 
 

@@ -12,17 +12,23 @@ from typing import Any, Final
 from sqlalchemy import Column, Table, UniqueConstraint
 from sqlalchemy.dialects import postgresql
 
-from acceptd.record.postgres import moves
+from acceptd.record.postgres import logins, moves
 from acceptd.record.postgres.schema import FUNCTIONS, TABLES, TRIGGERS
 
 Ask = Callable[[str], Iterable[tuple[Any, ...]]]
 Tell = Callable[[str, str], None]
 
-GIVEN: Final = {moves.TRIGGER: moves.DEFINITION}
+GIVEN: Final = {moves.TRIGGER: moves.DEFINITION, **logins.TRIGGERS}
 """Triggers that come with the roles' rights, and may be missing where there are none."""
+_BODIES: Final = {
+    **FUNCTIONS,
+    moves.FUNCTION: moves.BODY,
+    logins.FUNCTION: logins.BODY,
+    **{name.partition("(")[0]: body for name, (_, body) in logins.FUNCTIONS.items()},
+}
 _TRUE_TABLES: Final = "('entries', 'nodes', 'evidence')"
 _OURS: Final = ", ".join(f"'{table.name}'" for table in TABLES)
-_NAMED: Final = ", ".join(f"'{name}'" for name in (*FUNCTIONS, moves.FUNCTION))
+_NAMED: Final = ", ".join(f"'{name}'" for name in _BODIES)
 _TRIGGERS: Final = f"""
     SELECT t.tgname::text, pg_get_triggerdef(t.oid), t.tgenabled::text FROM pg_trigger t
     JOIN pg_class c ON c.oid = t.tgrelid JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -114,7 +120,7 @@ def _check_kinds(ask: Ask, tell: Tell) -> None:
         kind, persistence, policies, rules, owner, inherits = there[table.name]
         if kind != "r" or persistence != "p":
             tell(f"table {table.name}", "is no ordinary table")
-        if policies:
+        if policies and not (table.name == logins.SEEN and not logins.shown(ask)):
             tell(f"table {table.name}", "has row security: readers may be shown a part of it")
         if rules:
             tell(f"table {table.name}", "has a rule: statements may do something else")
@@ -144,7 +150,7 @@ def _check_functions(ask: Ask, tell: Tell) -> None:
             tell(f"function {name}", "is missing: triggers call it")
             continue
         body, language, config, definer, _ = stored[name]
-        due = moves.BODY if name == moves.FUNCTION else FUNCTIONS.get(name)
+        due = _BODIES[name]
         if (body, language, config, definer) != (due, "plpgsql", _CONFIG, False):
             tell(f"function {name}", "is not acceptd's")
 
