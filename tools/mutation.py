@@ -238,7 +238,7 @@ def main(arguments: list[str]) -> int:
     survivors = [
         {"name": name, "change": _shown(place, name), "reason": reasons.get(name, "")}
         for name in sample
-        if ending(found[name]) in {"survived", "not reached"}
+        if ending(found[name]) in {"survived", "not reached", "timed out"}
     ]
     told = counted(found)
     kept[wanted.package] = {
@@ -246,6 +246,7 @@ def main(arguments: list[str]) -> int:
         "seed": wanted.seed,
         "files": files,
         "tests": list(patterns),
+        "seconds": wanted.seconds,
         "sample": len(sample),
         **told,
         "survivors": survivors,
