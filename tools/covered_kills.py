@@ -40,18 +40,20 @@ def install(write: Callable[[], None]) -> None:
         if number == signal.SIGKILL:
             if pid == os.getpid():
                 last()
-            _last_words(pid)
+            if _last_words(pid):
+                return
         _kill(pid, number)
 
     def killpg(group: int, number: int) -> None:
         if number == signal.SIGKILL:
-            for pid in _members(group):
-                _last_words(pid)
+            ended = [_last_words(pid) for pid in _members(group)]
+            if any(ended) and not any(_members(group)):
+                return
         _killpg(group, number)
 
     def pidfd_send(pidfd: int, number: int, *more: Any) -> None:
-        if number == signal.SIGKILL and (pid := _behind(pidfd)):
-            _last_words(pid)
+        if number == signal.SIGKILL and (pid := _behind(pidfd)) and _last_words(pid):
+            return
         _pidfd_send(pidfd, number, *more)
 
     if threading.current_thread() is threading.main_thread():
@@ -60,17 +62,18 @@ def install(write: Callable[[], None]) -> None:
     signal.pidfd_send_signal = pidfd_send
 
 
-def _last_words(pid: int) -> None:
-    """Let a process that would hear it write and die; nothing for one that would not."""
+def _last_words(pid: int) -> bool:
+    """Let a process that would hear it write and die; say whether it did, and may have been waited for already."""
     if pid <= 0 or pid == os.getpid() or not _hears(pid):
-        return
+        return False
     with contextlib.suppress(OSError):
         pidfd = os.pidfd_open(pid)
         try:
             _pidfd_send(pidfd, LAST)
-            select.select([pidfd], [], [], PATIENCE)
+            return bool(select.select([pidfd], [], [], PATIENCE)[0])
         finally:
             os.close(pidfd)
+    return False
 
 
 def _hears(pid: int) -> bool:

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from acceptd.policy.limits import Bytes
 from acceptd.policy.manifest import BundlePath, DimBounds, InputSpec, OutputSpec, Table
 from acceptd.policy.names import ModelId, Moment, Name, Sha256
 from acceptd.policy.quality import QualityFloor
@@ -34,8 +35,8 @@ class Ceilings(Table):
     p99_ms: Bound | None = None
     """As ``p50_ms``, the 99th percentile."""
     p50_kernels: Bound | None = None
-    peak_memory_bytes: Annotated[int, Field(gt=0)] | None = None
-    model_bytes: Annotated[int, Field(gt=0)] | None = None
+    peak_memory_bytes: Bytes | None = None
+    model_bytes: Bytes | None = None
 
     @property
     def timed(self) -> bool:
@@ -67,7 +68,7 @@ class VersionRange(Table):
         return self
 
 
-Versions = int | VersionRange
+Versions = Annotated[int, Field(ge=1, le=10_000)] | VersionRange
 """One version, or a range of them."""
 
 

@@ -42,7 +42,7 @@ class ContractDefaults(Table):
 class Inherited(Table):
     """One value that a contract did not give itself. ``path`` leads to it through the contract's JSON form."""
 
-    path: Annotated[list[str | int], Field(min_length=1, max_length=8)]
+    path: Annotated[list[str | Annotated[int, Field(ge=0, le=4096)]], Field(min_length=1, max_length=8)]
     value: Any
     source: Short
     """``team mosaic`` or ``kind logits``."""

@@ -220,7 +220,7 @@ class LabelSchema(Table):
 class LockedFile(Table):
     """One line of the optional lock."""
 
-    size: Annotated[int, Field(ge=0)]
+    size: Annotated[int, Field(ge=0, le=1 << 50)]
     """Bytes."""
     sha256: Sha256
     """Of the content, 64 lowercase hexadecimal digits."""

@@ -33,7 +33,7 @@ class Reviewer(Table):
     name: Name
     team: Name
     key: Annotated[str, Field(max_length=64), AfterValidator(_key)]
-    uid: Annotated[int, Field(ge=0)] | None = None
+    uid: Annotated[int, Field(ge=0, lt=(1 << 32) - 1)] | None = None
     """The person's own kernel uid, where they may also drop bundles: what they dropped they do not decide."""
     left: bool = False
     """Decides nothing any more: what is on record still verifies, and a rejection stands; nothing else counts."""

@@ -127,7 +127,7 @@ class BoxesSpec(Table):
 class SequenceSpec(Table):
     """Where a row of tokens ends: with the first ``end`` token. What follows counts unless ``after`` says not."""
 
-    end: Annotated[int, Field(ge=-(2**63), lt=2**63)]
+    end: Annotated[int, Field(gt=-(1 << 53), lt=1 << 53)]
     """The token that ends a row."""
     after: Literal["compared", "ignored"] = "compared"
     """Whether what comes after it is compared."""

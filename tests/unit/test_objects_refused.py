@@ -122,9 +122,7 @@ def test_an_error_whose_causes_go_in_a_circle_ends() -> None:
     assert type(s3_client.translated(odd, "s3://b", "look", 1.0)) is ObjectsUnreachableError
 
 
-@pytest.mark.parametrize(
-    ("size", "seconds"), [(None, None), (-1, "yesterday"), (True, 7), ("12", object())], ids=str
-)
+@pytest.mark.parametrize(("size", "seconds"), [(None, None), (-1, "yesterday"), (True, 7), ("12", [])], ids=str)
 def test_a_size_and_an_age_that_a_server_makes_up_are_none(size: object, seconds: object) -> None:
     assert s3_client.told_size(size) == -1
     assert s3_client.told_seconds({"LastModified": seconds}) == 0.0
