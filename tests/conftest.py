@@ -1,13 +1,18 @@
-"""No test depends on luck: what would be drawn at random is the same in every run.
+"""No test depends on luck: what would be drawn is the same in every run, and no stream has a terminal's width.
 
 ``ACCEPTD_TEST_RANDOM=1`` draws anew: another secret for the probes, other keys, other examples of a property.
 """
 
 from __future__ import annotations
 
+import os
+
 import hypothesis
 
 from tests import steady
+
+# pytest-xdist gives its workers the width of whoever started it; a test's streams are files and pipes.
+os.environ.pop("COLUMNS", None)
 
 hypothesis.settings.register_profile(
     "steady",
