@@ -1,9 +1,10 @@
 """A backup of a state directory while a daemon works on it.
 
-The ledger comes first, as a file of SQLite: by its online backup, or out of one snapshot of PostgreSQL's. What it
-speaks of comes after it: bundles are in the store before an entry names them, and nothing may be removed
-meanwhile. Promotions and revocations wait while ledger, pointers and lists are copied, so that no channel is ahead
-of the ledger; submissions go on.
+The ledger comes first, as a file of SQLite: by its online backup, or out of one snapshot of PostgreSQL's. What
+it speaks of comes after it, and of the store nothing else: bundles are there before a release names them,
+nothing may be removed meanwhile, and what is accepted meanwhile is of a later moment. Promotions and
+revocations wait while ledger, pointers and lists are copied, so that no channel is ahead of the ledger;
+submissions go on.
 """
 
 from __future__ import annotations
@@ -30,12 +31,14 @@ from acceptd.record.keys import KEYRING
 from acceptd.record.keystore import ROTATIONS
 from acceptd.record.log import Ledger
 from acceptd.record.place import Place
+from acceptd.release.audit import spoken_of
 from acceptd.release.layout import REVOCATIONS_FILE, keys_lock, revocation_lock, store_lock
 
 POINTERS: Final = ("releases", KEYRING, REVOCATIONS_FILE, ROTATIONS, FILE)
 """What changes with a promotion, a revocation or a rotation; acceptd.toml beside it."""
 BYTES: Final = ("sealed", "quarantine", "store", "heldout", "outputs", "follow")
 """Copied in this order: a bundle moves from the first to the next two, never back."""
+STORE: Final = "store/sha256"
 _CHUNK: Final = 1 << 20
 
 
@@ -73,6 +76,8 @@ class _Copy:
     def __init__(self, state: Path, target: Path, told: Callable[[str], None]) -> None:
         self._state, self._target, self._told = state, target, told
         self._files: list[Kept] = []
+        self._bundles: set[str] = set()
+        """Those of the store that the copied ledger speaks of; one accepted since is not of this moment."""
 
     def all(self, *, with_keys: bool) -> Document:
         self._target.mkdir(mode=0o700)
@@ -85,6 +90,7 @@ class _Copy:
                     self._tree(name)
             with _opened(self._target) as ledger:
                 head, origin = ledger.tree(), ledger.origin
+                self._bundles = spoken_of(ledger)
             self._note(FILE_NAME, self._target / FILE_NAME)
             for size in checkpoint.sizes(self._state):
                 if size <= head.size:  # a later one would say that this ledger was cut
@@ -115,7 +121,7 @@ class _Copy:
             except FileNotFoundError:
                 return
             for one in inside:
-                if not one.startswith(".tmp-"):
+                if not one.startswith(".tmp-") and (name != STORE or one in self._bundles):
                     self._tree(f"{name}/{one}")
             fsync_dir(place)
         elif stat.S_ISREG(status.st_mode):

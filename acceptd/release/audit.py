@@ -156,15 +156,10 @@ def _revocations(state: Path, keys: Verifying, book: Book) -> list[Difference]:
 
 def _store(state: Path, ledger: Ledger, *, objects: bool, progress: Callable[[str], None]) -> list[Difference]:
     found: list[Difference] = []
-    due = {
-        row.digest for rows in read_book(ledger).channels.values() for row in rows.values() if row.release_digest
-    }
-    judged: set[str] = set()
-    for entry in ledger.entries(kind="verdict"):
-        # A held one goes to the store when people have decided, before its promotion, which may yet be refused.
-        if entry.body.get("verdict") in {"accepted", "held"}:
-            judged.add(str(entry.body.get("bundle_digest")))
+    # Looked at before and after the ledger is read: a bundle comes after its verdict and before its release.
     kept = store.digests(state)
+    due, judged = _released(ledger), _judged(ledger)
+    there = set(store.digests(state))
     for digest in kept:
         progress(digest)
         where = f"store/sha256/{digest}"
@@ -174,9 +169,29 @@ def _store(state: Path, ledger: Ledger, *, objects: bool, progress: Callable[[st
             (store.verify if objects else store.present)(state, digest)
         except AcceptdError as error:
             found.append(Difference("store", where, getattr(error, "message", str(error))))
-    for digest in sorted(due - set(kept) - excused(ledger, read_book(ledger))):
+    for digest in sorted(due - there - excused(ledger, read_book(ledger))):
         found.append(Difference("store", f"store/sha256/{digest}", "is missing, and a release names it"))
     return found
+
+
+def spoken_of(ledger: Ledger) -> set[str]:
+    """Return the digests of what a store may hold: bundles that a verdict lets there, or that a release names."""
+    return _released(ledger) | _judged(ledger)
+
+
+def _released(ledger: Ledger) -> set[str]:
+    return {
+        row.digest for rows in read_book(ledger).channels.values() for row in rows.values() if row.release_digest
+    }
+
+
+def _judged(ledger: Ledger) -> set[str]:
+    # A held one goes to the store when people have decided, before its promotion, which may yet be refused.
+    return {
+        str(entry.body.get("bundle_digest"))
+        for entry in ledger.entries(kind="verdict")
+        if entry.body.get("verdict") in {"accepted", "held"}
+    }
 
 
 def _link(path: Path) -> str | None:

@@ -18,7 +18,11 @@ from acceptd.config import Paths
 from acceptd.errors import StateError
 from acceptd.record import checkpoint
 from acceptd.record.database import FILE_NAME
+from acceptd.record.keys import load_keyring
+from acceptd.record.keystore import history
 from acceptd.record.log import Ledger
+from acceptd.release import audit, store
+from acceptd.release.signers import Auditor
 from tests.release_world import World
 
 pytestmark = pytest.mark.unit
@@ -39,6 +43,12 @@ def made(world: World, name: str = "copy") -> Path:
 
 def paths(backup: Path) -> set[str]:
     return {one.path for one in read(backup).files}
+
+
+def differences(state: Path) -> list[str]:
+    """Return what an audit of the releases says."""
+    with Ledger.open(state, create=False) as ledger:
+        return [str(one) for one in audit.examine(state, ledger, Auditor.of(history(ledger, load_keyring(state))))]
 
 
 def leftovers(world: World) -> list[str]:
@@ -73,6 +83,44 @@ def test_what_goes_while_it_is_copied_was_not_to_be_kept_and_ends_nothing(
     restoring.restore(backup, world.root / "again")
     with Ledger.open(world.root / "again", create=False) as ledger:
         assert ledger.tree() == world.ledger.tree()
+
+
+def test_a_bundle_that_is_accepted_after_the_ledger_was_copied_is_of_a_later_moment(world: World) -> None:
+    """Else the restored store held what its ledger does not know, and the restore ended as one that differs."""
+
+    def told(text: str) -> None:
+        if text == making.BYTES[0]:
+            before = set(store.digests(world.state))
+            world.released("2.0.0")
+            later.update(set(store.digests(world.state)) - before)
+
+    later: set[str] = set()
+    making.make(Paths(world.state), world.root / "copy", with_keys=True, told=told)
+    stored = {path.split("/")[2] for path in paths(world.root / "copy") if path.startswith("store/")}
+    assert len(later) == 1
+    assert set(store.digests(world.state)) - stored == later
+    restoring.restore(world.root / "copy", world.root / "again")
+    assert differences(world.root / "again") == []
+
+
+@pytest.mark.parametrize("moment", ["_judged", "_released"])
+def test_a_release_while_the_audit_reads_is_no_difference(
+    world: World, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    read_then = getattr(audit, moment)
+
+    def reads(ledger: Ledger) -> set[str]:
+        found = read_then(ledger)
+        if len(store.digests(world.state)) == 1:
+            world.released("2.0.0")
+        return set(found)
+
+    monkeypatch.setattr(audit, moment, reads)
+    assert differences(world.state) == []
+    assert len(store.digests(world.state)) == 2
+    monkeypatch.undo()
+    shutil.rmtree(world.state / "store/sha256" / store.digests(world.state)[0])
+    assert "is missing, and a release names it" in " ".join(differences(world.state))
 
 
 def test_half_written_files_and_what_is_no_file_are_left_out(world: World) -> None:
