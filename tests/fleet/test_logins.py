@@ -102,6 +102,34 @@ def test_a_role_that_is_taken_on_in_a_session_makes_it_no_other_login(record: Re
             connection.execute("ROLLBACK")
 
 
+@pytest.mark.parametrize("type_", ['"char"', "pg_catalog.bpchar", "pg_catalog.name", "pg_catalog.varchar(2)"])
+def test_a_type_of_a_sessions_own_that_is_named_text_changes_no_rule(record: Record, type_: str) -> None:
+    """PostgreSQL looks for types among the session's temporary ones first, whatever the function's search path."""
+    for who, refused in (("i2", True), ("i1", False)):
+        with record.server.connected(record.name, f"{record.name}_{who}") as connection:
+            connection.execute("BEGIN")
+            connection.execute(f"CREATE DOMAIN pg_temp.text AS {type_}")
+            words = "the name of the node i1 is another login's"
+            with pytest.raises(Exception, match=words) if refused else contextlib.nullcontext():
+                connection.execute(SPOILS["its working data"])
+            connection.execute("ROLLBACK")
+
+
+@pytest.mark.parametrize("type_", ["pg_catalog.text", '"char"'])
+def test_nor_does_it_let_an_intake_take_its_drop_past_the_promoter(record: Record, type_: str) -> None:
+    """Cut to one character a move could stand for another one."""
+    for state, refused in (("judged", True), ("promoted", True), ("sealed", False)):
+        with record.server.connected(record.name, f"{record.name}_i1") as connection:
+            connection.execute("BEGIN")
+            connection.execute(drop("taken", "i1"))
+            connection.execute("UPDATE submissions SET state = 'sealed' WHERE id = 'taken'")
+            connection.execute(f"CREATE DOMAIN pg_temp.text AS {type_}")
+            words = f"no intake takes a submission from sealed to {state}"
+            with pytest.raises(Exception, match=words) if refused else contextlib.nullcontext():
+                connection.execute(f"UPDATE submissions SET state = '{state}', data = '{{}}' WHERE id = 'taken'")
+            connection.execute("ROLLBACK")
+
+
 @pytest.mark.parametrize(
     ("rightful", "statement"), [("w1", signed("w1")), ("w1", beat("w1")), ("p1", beat("p1", "promoter"))]
 )

@@ -68,7 +68,7 @@ END
         f"""
 BEGIN
     IF to_regclass('public.procrastinate_jobs') IS NULL THEN
-        RETURN ARRAY[]::text[];
+        RETURN ARRAY[]::pg_catalog.text[];
     END IF;
     RETURN ARRAY(SELECT j.args->>'submission' {_HELD});
 END
@@ -116,8 +116,8 @@ POLICIES: Final = {
 
 BODY: Final = """
 DECLARE
-    named text;
-    owner text;
+    named pg_catalog.text;
+    owner pg_catalog.text;
 BEGIN
     IF TG_OP = 'DELETE' THEN  -- of a node's row: it is forgotten
         DELETE FROM public.fleet_logins WHERE node = OLD.name;

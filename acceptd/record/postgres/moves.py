@@ -31,7 +31,7 @@ MOVES: Final = (
 
 BODY: Final = f"""
 DECLARE
-    moved text;
+    moved pg_catalog.text;
 BEGIN
     IF pg_catalog.has_table_privilege('public.submissions', 'DELETE') THEN
         RETURN NEW;
